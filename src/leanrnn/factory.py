@@ -1,0 +1,103 @@
+"""A user's model on the command line: ``package.module:function`` or ``path/to/file.py:function``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from leanrnn.errors import LeanRNNError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["FactoryError", "build", "find", "where_raised"]
+
+
+class FactoryError(LeanRNNError):
+    """The text given on the command line does not lead to a function that returns ``(model, example)``."""
+
+
+def build(text: str) -> tuple[nn.Module, Any]:
+    """Call the factory that ``text`` names and return its model and example.
+
+    >>> model, example = build("my_project/models.py:small_tagger")
+    """
+    from torch import nn
+
+    made = find(text)()
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
+        raise FactoryError(f"{text} returned {_describe(made)}. Return a pair (model, example) from it.")
+    return made
+
+
+def find(text: str) -> Callable[[], Any]:
+    """The function that ``text`` names, its module imported from the current folder or the path."""
+    place, colon, name = text.rpartition(":")
+    if not (colon and place and name.isidentifier()):
+        raise FactoryError(
+            f"{text!r} does not name a function. Write package.module:function or path/to/file.py:function."
+        )
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
+    if not callable(function := getattr(module, name, None)):
+        raise FactoryError(f"{place} has no function {name!r}. Its functions are {_functions(module)}.")
+    return function  # type: ignore[no-any-return]  # whatever the user wrote
+
+
+def where_raised(error: BaseException) -> str | None:
+    """File, line and function of the user's own code that raised ``error``; ``None`` if none of it was running."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.exists() and not _is_library(path):
+            return f"{frame.filename}:{frame.lineno}, in {frame.name}"
+    return None
+
+
+def _is_library(path: Path) -> bool:
+    torch = importlib.util.find_spec("torch")
+    folders = [Path(__file__).parent, Path(torch.origin).parent if torch and torch.origin else Path(__file__).parent]
+    standard = path.is_relative_to(sysconfig.get_paths()["stdlib"]) and "site-packages" not in path.parts
+    return standard or any(path.is_relative_to(folder) for folder in folders)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FactoryError(f"there is no file {path}. Give the path from the folder you are in.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise FactoryError(f"{path} cannot be imported. Give a Python source file.")
+    sys.path.insert(0, str(path.resolve().parent))
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _from_name(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise FactoryError(
+            f"there is no module {error.name!r}. Run from the folder that contains it, or give the path of the file."
+        ) from error
+
+
+def _functions(module: ModuleType) -> str:
+    own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
+    return ", ".join(own) or "none"
+
+
+def _describe(made: object) -> str:
+    if isinstance(made, tuple):
+        return f"a tuple of {', '.join(type(item).__name__ for item in made) or 'nothing'}"
+    return "nothing" if made is None else f"a {type(made).__name__}"
