@@ -1,0 +1,75 @@
+"""One layer, one direction: the only way torch's fused recurrent operators are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import _VF, Tensor
+
+__all__ = ["backwards", "flatten", "one_layer", "reversal"]
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+_OPERATORS = cast(
+    dict[str, Callable[..., Any]],
+    {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu},
+)
+
+
+def one_layer(
+    mode: str,
+    data: Tensor,
+    sizes: Tensor | None,
+    state: tuple[Tensor, ...],
+    weights: Sequence[Tensor],
+    bias: bool,
+    training: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Output and last state of one layer read forwards; ``sizes`` are the batch sizes of packed data."""
+    options = (list(weights), bias, 1, 0.0, training, False)
+    start = state if mode == "LSTM" else state[0]
+    if sizes is None:
+        output, *last = _OPERATORS[mode](data, start, *options, False)
+    else:
+        output, *last = _OPERATORS[mode](data, sizes, start, *options)
+    return output, tuple(last)
+
+
+def backwards(data: Tensor, turn: Tensor | None) -> Tensor:
+    """Time-major or, with ``turn`` from :func:`reversal`, packed data read from the end of every sequence."""
+    return data.flip(0) if turn is None else data.index_select(0, turn)
+
+
+def reversal(sizes: Tensor) -> Tensor:
+    """Where each row of packed data comes from when every sequence is read backwards; its own inverse."""
+    steps, batch = sizes.numel(), int(sizes[0])
+    start = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)[:-1]])
+    lengths = (sizes.unsqueeze(1) > torch.arange(batch)).sum(0)
+    step = torch.repeat_interleave(torch.arange(steps), sizes)
+    sequence = torch.arange(step.numel()) - start[step]
+    return start[lengths[sequence] - 1 - step] + sequence
+
+
+def flatten(mode: str, weights: Sequence[Tensor | None], projected: bool) -> None:
+    """Lay the weights of one layer out in one block, which cuDNN asks for; elsewhere do nothing."""
+    acceptable = cast(Callable[[Tensor], bool], torch.backends.cudnn.is_acceptable)
+    found = [w for w in weights if w is not None and w.is_cuda and acceptable(w)]
+    if len(found) != len(weights) or len({w.data_ptr() for w in found}) != len(found):
+        return
+    if len({w.dtype for w in found}) != 1 or not torch._use_cudnn_rnn_flatten_weight():
+        return
+    from torch.backends.cudnn import rnn
+
+    with torch.cuda.device(found[0].device), torch.no_grad():
+        torch._cudnn_rnn_flatten_weight(
+            found,
+            len(found),
+            found[0].size(1),
+            rnn.get_cudnn_mode(mode),  # type: ignore[no-untyped-call]
+            found[1].size(0) // _GATES[mode],
+            found[1].size(1) if projected else 0,
+            1,
+            False,
+            False,
+        )

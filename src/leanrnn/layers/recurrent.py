@@ -1,0 +1,202 @@
+"""A stack of recurrences whose layers and directions may each have their own width.
+
+torch's fused operators take one width for all layers; given several, oneDNN returns wrong numbers without a word. So
+every call here is for one layer and one direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
+
+from leanrnn.layers.fused import backwards, flatten, one_layer, reversal
+from leanrnn.layers.states import Former, States, compose, narrow
+
+__all__ = ["GRU", "LSTM", "RNN", "Recurrent"]
+
+
+class Recurrent(nn.RNNBase):
+    """Answers like nn.LSTM, nn.GRU or nn.RNN, with a width per layer and direction.
+
+    Parameters carry torch's own names, so a ``state_dict`` has the same keys. ``hidden_size`` is a number when all
+    widths agree and else a tuple in the order of ``h_n``; the states are then :class:`States`. A state of a width the
+    module had before a cut is accepted and loses the components that were cut::
+
+        rnn = Recurrent.from_module(nn.LSTM(10, 20, num_layers=2))
+        output, (h_n, c_n) = rnn(torch.randn(7, 3, 10))
+    """
+
+    former: tuple[tuple[Former, ...], ...] = ()
+    """Per part of the state (h, c) and per layer and direction: the positions that are left of each former width."""
+
+    @classmethod
+    def from_module(cls, module: nn.RNNBase) -> Recurrent:
+        """A recurrent stack over the very same parameters as ``module``."""
+        return cast(Recurrent, _shared(module, _CLASSES[module.mode]))
+
+    def to_plain(self) -> nn.RNNBase:
+        """An nn.LSTM, nn.GRU or nn.RNN over the same parameters; only when all widths agree."""
+        if not self.equal:
+            raise ValueError(
+                f"the widths {self.widths(0)} differ, which {self.mode} of torch cannot hold. Keep this module."
+            )
+        return _shared(self, PLAIN[self.mode])
+
+    @property
+    def slots(self) -> list[str]:
+        """Suffix of the parameter names of every layer and direction, in the order of ``h_n``."""
+        directions = ("", "_reverse") if self.bidirectional else ("",)
+        return [f"_l{layer}{direction}" for layer in range(self.num_layers) for direction in directions]
+
+    def widths(self, part: int) -> tuple[int, ...]:
+        """Width of the hidden (part 0) or cell state (part 1) of every layer and direction."""
+        if part == 0:
+            return tuple(getattr(self, f"weight_hh{slot}").size(1) for slot in self.slots)
+        return tuple(getattr(self, f"weight_hh{slot}").size(0) // 4 for slot in self.slots)
+
+    @property
+    def parts(self) -> int:
+        """Tensors in a state: two for an LSTM (h and c), else one."""
+        return 2 if self.mode == "LSTM" else 1
+
+    @property
+    def equal(self) -> bool:
+        """Whether all layers and directions have one width, so that a plain torch module could hold them."""
+        return all(len(set(self.widths(part))) == 1 for part in range(self.parts))
+
+    def refit_(self) -> None:
+        """Set ``input_size``, ``hidden_size`` and ``proj_size`` from the parameters as they are now."""
+        self.input_size = getattr(self, f"weight_ih{self.slots[0]}").size(1)
+        hidden, state = self.widths(self.parts - 1), self.widths(0)
+        self.hidden_size = _one_or_all(hidden)  # type: ignore[assignment]  # a tuple where torch has one number
+        self.proj_size = _one_or_all(state) if self.proj_size else 0  # type: ignore[assignment]
+
+    def remember(self, part: int, slot: int, width: int, kept: Sequence[int]) -> None:
+        """Accept states of ``width`` from now on, of which the positions ``kept`` are left."""
+        former = [list(p) for p in self.former] or [[{} for _ in self.slots] for _ in range(self.parts)]
+        former[part][slot] = compose(former[part][slot], width, kept)
+        self.former = tuple(tuple(p) for p in former)
+
+    def flatten_parameters(self) -> None:
+        """Lay the weights of each layer and direction out in one block, which cuDNN asks for; elsewhere do nothing."""
+        for names in self._all_weights:
+            flatten(self.mode, [self._parameters.get(name) for name in names], bool(self.proj_size))
+
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
+        """Output and last state, as torch's module of the same kind gives them."""
+        if isinstance(input, PackedSequence):
+            data, sizes, order, back = input
+            initial = self._initial(hx, data, int(sizes[0]), True, order)
+            output, last = self._stack(data, sizes, initial)
+            return PackedSequence(output, sizes, order, back), self._returned(last, True, back)
+        if input.dim() not in (2, 3):
+            raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+        batched = input.dim() == 3
+        # The time-major order inside is torch's own, so that dropout draws the same mask for the same seed.
+        data = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
+        initial = self._initial(hx, data, data.size(1), batched, None)
+        output, last = self._stack(data, None, initial)
+        output = output.squeeze(1) if not batched else output.transpose(0, 1) if self.batch_first else output
+        return output, self._returned(last, batched, None)
+
+    def _initial(
+        self, hx: Any, data: Tensor, batch: int, batched: bool, order: Tensor | None
+    ) -> list[tuple[Tensor, ...]]:
+        """Per layer and direction the (h,) or (h, c) to start from, each (1, batch, width)."""
+        if data.size(-1) != getattr(self, f"weight_ih{self.slots[0]}").size(1):
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.size(-1)}"
+            )
+        parts = []
+        for part in range(self.parts):
+            widths = self.widths(part)
+            if hx is None:
+                parts.append([data.new_zeros(1, batch, width) for width in widths])
+                continue
+            given = hx[part] if self.parts > 1 else hx
+            parts.append(self._given(part, given, batch, batched, order))
+        return list(zip(*parts, strict=True))
+
+    def _given(self, part: int, given: Any, batch: int, batched: bool, order: Tensor | None) -> list[Tensor]:
+        widths, dims = self.widths(part), 2 if batched else 1
+        states = list(given.unbind(0)) if isinstance(given, Tensor) else list(given)
+        former = self.former[part] if self.former else [Former() for _ in widths]
+        if len(states) != len(widths) or any(state.dim() != dims for state in states):
+            shapes = [tuple(state.shape) for state in states]
+            raise RuntimeError(
+                f"Expected hidden[{part}] of {len(widths)} {dims}-D states of widths {widths}, got {shapes}"
+            )
+        found = []
+        for state, width, positions in zip(states, widths, former, strict=True):
+            state = narrow(state, width, positions)
+            state = state if batched else state.unsqueeze(0)
+            if state.shape != (batch, width):
+                raise RuntimeError(f"Expected hidden[{part}] size {(batch, width)}, got {list(state.shape)}")
+            found.append((state if order is None else state.index_select(0, order)).unsqueeze(0))
+        return found
+
+    def _stack(
+        self, data: Tensor, sizes: Tensor | None, initial: list[tuple[Tensor, ...]]
+    ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        directions = 2 if self.bidirectional else 1
+        turn = reversal(sizes).to(data.device) if sizes is not None and directions == 2 else None
+        last = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                slot = layer * directions + direction
+                source = data if direction == 0 else backwards(data, turn)
+                weights = [getattr(self, name) for name in self._all_weights[slot]]
+                output, state = one_layer(self.mode, source, sizes, initial[slot], weights, self.bias, self.training)
+                outputs.append(output if direction == 0 else backwards(output, turn))
+                last.append(state)
+            data = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
+            if self.dropout and layer + 1 < self.num_layers:
+                data = F.dropout(data, self.dropout, self.training)
+        return data, last
+
+    def _returned(self, last: list[tuple[Tensor, ...]], batched: bool, back: Tensor | None) -> Any:
+        found: list[Tensor | States] = []
+        for states in zip(*last, strict=True):
+            states = tuple(s if back is None else s.index_select(1, back) for s in states)
+            states = states if batched else tuple(s.squeeze(1) for s in states)
+            equal = len({s.size(-1) for s in states}) == 1
+            found.append(torch.cat(states) if equal else States(s.squeeze(0) for s in states))
+        return tuple(found) if self.parts > 1 else found[0]
+
+
+class LSTM(Recurrent, nn.LSTM):
+    """:class:`Recurrent` in the place of an nn.LSTM, so that ``isinstance(rnn, nn.LSTM)`` still holds."""
+
+
+class GRU(Recurrent, nn.GRU):
+    """:class:`Recurrent` in the place of an nn.GRU."""
+
+
+class RNN(Recurrent, nn.RNN):
+    """:class:`Recurrent` in the place of an nn.RNN."""
+
+
+_CLASSES: dict[str, type[Recurrent]] = {"LSTM": LSTM, "GRU": GRU, "RNN_TANH": RNN, "RNN_RELU": RNN}
+PLAIN: dict[str, type[nn.RNNBase]] = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN, "RNN_RELU": nn.RNN}
+
+
+def _shared(module: nn.RNNBase, cls: type[nn.RNNBase]) -> nn.RNNBase:
+    """A module of class ``cls`` that holds the parameters of ``module``."""
+    new = cls.__new__(cls)
+    new.__dict__ = {
+        key: value.copy() if isinstance(value, dict | list) else value for key, value in vars(module).items()
+    }
+    if cls in PLAIN.values():
+        new.__dict__.pop("former", None)
+    new._init_flat_weights()
+    return new
+
+
+def _one_or_all(widths: tuple[int, ...]) -> int | tuple[int, ...]:
+    return widths[0] if len(set(widths)) == 1 else widths

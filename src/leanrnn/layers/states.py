@@ -1,0 +1,126 @@
+"""Recurrent states of unequal widths, and how a state of a former width is cut down to today's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, SupportsIndex, cast
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+__all__ = ["Former", "States", "compose", "narrow"]
+
+Former = dict[int, list[int]]
+"""For every width a state once had, the positions that are still there."""
+
+
+class States(tuple[Tensor, ...]):
+    """What takes the place of ``h_n`` when layers differ in width: one tensor a layer and direction.
+
+    It is indexed like the stacked tensor along its first axis::
+
+        output, (h_n, c_n) = rnn(x)
+        last = h_n[-1]                              # (batch, width of the last layer)
+        both = torch.cat(tuple(h_n[-2:]), dim=-1)   # last layer, both directions
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, tensors: Iterable[Tensor] = ()) -> States:
+        return super().__new__(cls, tensors)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            first, rest = key[0], key[1:]
+            if first is Ellipsis:
+                raise IndexError(
+                    "states of unequal widths have no common axes. Index the layer first: h_n[-1][..., k]."
+                )
+            picked = self[first]
+            return States(t[rest] for t in picked) if isinstance(picked, States) else picked[rest]
+        found = super().__getitem__(cast(SupportsIndex, key))
+        return States(found) if isinstance(key, slice) else found
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> States:
+        """The states with ``change`` applied to every tensor."""
+        return States(change(t) for t in self)
+
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+        """The tensors, one a layer and direction."""
+        if dim != 0:
+            raise IndexError(
+                f"states of unequal widths can be unbound along axis 0 only, not {dim}. Use h_n[i].unbind()."
+            )
+        return tuple(self)
+
+    def index_select(self, dim: int, index: Tensor) -> States:
+        """Pick along an axis behind the first, such as the batch (axis 1)."""
+        if dim < 1:
+            raise IndexError(f"states of unequal widths cannot be picked along axis {dim}. Use h_n[i] for a layer.")
+        return self.each(lambda t: t.index_select(dim - 1, index))
+
+    def size(self, dim: int) -> int:
+        """Length along ``dim``, where all layers agree: 0 is the layers, 1 the batch."""
+        lengths = {len(self)} if dim == 0 else {t.size(dim - 1 if dim > 0 else dim) for t in self}
+        if len(lengths) != 1:
+            raise IndexError(
+                f"the widths differ by layer: {[t.size(-1) for t in self]}. Use h_n[i].size() for a layer."
+            )
+        return lengths.pop()
+
+    def dim(self) -> int:
+        """Axes of the stacked tensor these states stand for."""
+        return cast(Tensor, self[0]).dim() + 1
+
+    def detach(self) -> States:
+        """The states cut off from the graph."""
+        return self.each(Tensor.detach)
+
+    def clone(self) -> States:
+        """A copy of every tensor."""
+        return self.each(Tensor.clone)
+
+    def contiguous(self) -> States:
+        """Every tensor laid out contiguously."""
+        return self.each(Tensor.contiguous)
+
+    def to(self, *args: Any, **kwargs: Any) -> States:
+        """Every tensor moved or converted like :meth:`torch.Tensor.to`."""
+        return self.each(lambda t: t.to(*args, **kwargs))
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the states."""
+        return cast(Tensor, self[0]).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers."""
+        return cast(Tensor, self[0]).dtype
+
+    def __repr__(self) -> str:
+        return f"States({', '.join(str(tuple(t.shape)) for t in self)})"
+
+
+pytree.register_pytree_node(
+    States,
+    lambda states: (list(states), None),
+    lambda tensors, _: States(tensors),
+    serialized_type_name="leanrnn.layers.States",
+)
+
+
+def compose(former: Former, width: int, kept: Sequence[int]) -> Former:
+    """Positions per former width after ``kept`` of the present ``width`` stay."""
+    found = {old: [positions[i] for i in kept] for old, positions in former.items()}
+    found[width] = list(kept)
+    return found
+
+
+def narrow(state: Tensor, width: int, former: Former) -> Tensor:
+    """``state`` at today's ``width``; a state of a former width loses the components that were cut since."""
+    positions = former.get(state.size(-1))
+    if state.size(-1) == width or positions is None:
+        return state
+    return state.index_select(-1, torch.tensor(positions, device=state.device))
