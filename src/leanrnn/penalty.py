@@ -1,0 +1,252 @@
+"""Penalties that push whole groups to zero: value, gradient and proximal step.
+
+For group lasso the gradient of weight (i, j) is ``strength * w_ij * (1/norm[group of row i] + 1/norm[group of column
+j])``: two rank-one passes over each matrix, without a copy of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from leanrnn.errors import GroupsError
+from leanrnn.groups import Groups, Layer, Strip
+from leanrnn.norms import Entry, GroupIndex, is_weight
+
+__all__ = ["L1", "Amount", "GroupLasso", "Penalty", "group_parameters"]
+
+Amount: TypeAlias = float | Tensor | Mapping[Tensor, float | Tensor]
+"""One number for all parameters (a tensor costs no synchronisation), or one per parameter; a parameter that is not in
+the mapping is left alone."""
+
+
+class Penalty(Protocol):
+    """What :class:`~leanrnn.Sparsifier` asks of a penalty; bring your own by writing these four methods."""
+
+    def value(self) -> Tensor:
+        """The penalty at strength 1, differentiable."""
+
+    def add_gradient_(self, strength: Amount) -> None:
+        """Add ``strength`` times the gradient to ``.grad`` of the trainable parameters."""
+
+    def proximal_(self, step: Amount) -> None:
+        """Move the trainable parameters to where the penalty is smaller, by a step of this size."""
+
+    def cut_(self, masks: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Told which components stay, before they are cut out of the groups."""
+
+
+class GroupLasso:
+    """Sum over all components of ``sqrt(epsilon + sum of squares of the group)``, the paper's penalty.
+
+    A group is every strip of role "weight". Groups overlap: a recurrent weight is in the group of its row and in the
+    group of its column, and the crossings of a component's own row and column are counted twice, as in the paper.
+    Frozen parameters (``requires_grad=False``) count in the norms and are not changed. ::
+
+        penalty = GroupLasso(groups)
+        loss = loss + 2e-3 * penalty.value()      # in the loss, or
+        penalty.add_gradient_(2e-3)               # straight into .grad, or
+        penalty.proximal_(lr * 2e-3)              # straight into the weights, after optimizer.step()
+
+    Args:
+        groups: what to penalise; follows them when they are cut.
+        epsilon: inside the root, so that a dead group has gradient zero instead of NaN.
+        size_weighted: weight every group with the root of its size. Sizes are those at construction, so that cutting
+            other components does not change the pull on those that stay.
+        biases: let the biases of layers that are only dead when their biases are zero (``layer.needs_zero_bias``)
+            count as part of the group. The paper regularises no bias.
+    """
+
+    def __init__(
+        self, groups: Groups, *, epsilon: float = 1e-8, size_weighted: bool = False, biases: bool = False
+    ) -> None:
+        if not 0 <= epsilon < math.inf:
+            raise GroupsError(f"epsilon is {epsilon}. Give a number of at least 0; the paper uses 1e-8.")
+        self.groups, self.epsilon, self.size_weighted, self.biases = groups, epsilon, size_weighted, biases
+        self._index = GroupIndex(groups, self._counts)
+        self._sizes = {layer.name: layer.group_sizes for layer in groups}
+        self._roots: tuple[Any, Tensor] = (None, torch.empty(0))
+
+    def _counts(self, layer: Layer, strip: Strip) -> bool:
+        return is_weight(layer, strip) or (self.biases and layer.needs_zero_bias and strip.role == "bias")
+
+    def norms(self) -> dict[str, Tensor]:
+        """Norm of every group by layer, without epsilon, so that a dead group has norm zero; no synchronisation."""
+        index = self._index.refresh()
+        return index.by_layer(index.squares().sqrt())
+
+    def value(self) -> Tensor:
+        """The penalty at strength 1. Added to the loss it is what the paper does: clipped with the data gradient."""
+        index = self._index.refresh()
+        squares, weights = index.squares(), self._weights()
+        roots = (squares + self.epsilon).sqrt()
+        value = (roots * weights).sum()
+        if torch.is_grad_enabled():
+            flat = index.spread(weights / roots, 0.0).sum(0)
+            for entry in _trainable(index):
+                value = value + cast(Tensor, _Slope.apply(entry.tensor, entry, flat)).to(value)  # type: ignore[no-untyped-call]
+        return value
+
+    @torch.no_grad()
+    def add_gradient_(self, strength: Amount) -> None:
+        """Add ``strength`` times the gradient of :meth:`value` to ``.grad``, creating it where there is none."""
+        index = self._index.refresh()
+        pull = self._weights() * (index.squares() + self.epsilon).rsqrt()
+        flat = index.spread(pull, 0.0).sum(0)
+        for entry in _trainable(index):
+            amount = _amount(strength, entry.tensor)
+            if amount is not None:
+                grad = _dense_grad(entry.name, entry.tensor)
+                for factor in entry.vectors(flat * amount):
+                    grad.addcmul_(entry.tensor, factor)
+
+    @torch.no_grad()
+    def proximal_(self, step: Amount) -> None:
+        """Multiply every weight by ``max(0, 1 - step / norm)`` of its group, by both factors if it is in two.
+
+        This is the exact proximal step of ``step`` times the norms (epsilon left out) for every group that shares no
+        weight with another and has no crossings. Where groups overlap the exact step has no closed form; the product
+        agrees with it to first order in ``step``, zeroes a whole group exactly when its norm is at most ``step``, and
+        never increases ``|new - old|^2 / 2 + step * (sum of norms)``, the function the exact step minimises.
+        All norms are taken before the first weight changes.
+        """
+        index = self._index.refresh()
+        tiny = torch.finfo(index.dtype).tiny
+        pull = self._weights() / index.squares().sqrt().clamp_min(tiny)
+        flat = index.spread(pull, 0.0)
+        for entry in _trainable(index):
+            amount = _amount(step, entry.tensor)
+            if amount is not None:
+                for factor in entry.vectors((1 - flat * amount).clamp_min_(0).prod(0)):
+                    entry.tensor.mul_(factor)
+
+    def cut_(self, masks: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Keep the sizes of the components that stay; called before ``groups`` are cut."""
+        self._sizes = {name: sizes[masks[name]] for name, sizes in self._sizes.items()}
+
+    def _weights(self) -> Tensor:
+        index, key = self._index, (self.groups.layers, self._index.device, self._index.dtype)
+        if self._roots[0] != key:
+            if {name: len(sizes) for name, sizes in self._sizes.items()} != self.groups.widths:
+                self._sizes = {layer.name: layer.group_sizes for layer in self.groups}
+            sizes = np.concatenate([self._sizes[name] for name in self.groups.names])
+            roots = torch.from_numpy(np.sqrt(sizes) if self.size_weighted else np.ones(len(sizes)))
+            self._roots = (key, roots.to(index.device, index.dtype))
+        return self._roots[1]
+
+
+class L1:
+    """Sum of the magnitudes of single weights: the paper's comparison, which removes weights but hardly any component.
+
+    ::
+
+        penalty = L1(groups, parameters=["rnn.*", "head.*"], biases=True)
+
+    Args:
+        groups: the weights with strips in these groups are penalised by default.
+        parameters: shell-style patterns of parameter names, instead of the weights in groups. The paper penalises all
+            parameters of the language model but the embedding.
+        biases: keep one-dimensional parameters in the selection; the paper does.
+    """
+
+    def __init__(self, groups: Groups, *, parameters: Sequence[str] | None = None, biases: bool = False) -> None:
+        self.groups, self.patterns, self.biases = groups, parameters, biases
+        if not self._selected():
+            raise GroupsError(
+                f"no parameter matches {parameters}. Give patterns such as 'rnn.*'; see groups.tensors()."
+            )
+
+    def norms(self) -> dict[str, Tensor]:
+        """Sum of the magnitudes of every penalised parameter, by name."""
+        return {name: torch.linalg.vector_norm(p.detach(), 1) for name, p in self._selected().items()}
+
+    def value(self) -> Tensor:
+        """The penalty at strength 1, differentiable."""
+        parts = [torch.linalg.vector_norm(p, 1) for p in self._selected().values()]
+        return torch.stack([part.to(parts[0]) for part in parts]).sum()
+
+    @torch.no_grad()
+    def add_gradient_(self, strength: Amount) -> None:
+        """Add ``strength`` times the sign of every weight to ``.grad``; the gradient at zero is zero."""
+        for name, p, amount in self._with_amount(strength):
+            _dense_grad(name, p).add_(p.sign().mul_(amount))
+
+    @torch.no_grad()
+    def proximal_(self, step: Amount) -> None:
+        """Move every weight towards zero by ``step`` and stop there: the exact proximal step."""
+        for _, p, amount in self._with_amount(step):
+            p.copy_(p.abs().sub_(amount).clamp_min_(0).copysign_(p))
+
+    def cut_(self, masks: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Nothing to keep: the parameters are looked up by name."""
+
+    def _with_amount(self, amount: Amount) -> Iterator[tuple[str, Tensor, float | Tensor]]:
+        for name, p in self._selected().items():
+            mine = _amount(amount, p)
+            if p.requires_grad and mine is not None:
+                yield name, p, mine
+
+    def _selected(self) -> dict[str, Tensor]:
+        if self.patterns is None:
+            roles = {"weight", "bias"} if self.biases else {"weight"}
+            return group_parameters(self.groups, lambda _, strip: strip.role in roles)
+        named = self.groups.model.named_parameters()
+        matching = {n: p for n, p in named if any(fnmatchcase(n, pattern) for pattern in self.patterns)}
+        return {n: p for n, p in matching.items() if self.biases or p.dim() > 1}
+
+
+def group_parameters(groups: Groups, wanted: Callable[[Layer, Strip], bool] = is_weight) -> dict[str, Tensor]:
+    """The parameters that have a wanted strip, by name: ``list(group_parameters(groups))``."""
+    tensors, found = groups.tensors(), groups.strips()
+    return {
+        name: tensors[name]
+        for name, strips in found.items()
+        if isinstance(tensors[name], torch.nn.Parameter) and any(wanted(layer, strip) for _, layer, strip in strips)
+    }
+
+
+class _Slope(torch.autograd.Function):
+    """Adds nothing to the value, but carries the gradient of the penalty to one parameter.
+
+    One node per parameter: each gradient is accumulated before the next is made, and nothing but the parameter itself
+    is kept for the backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, parameter: Tensor, entry: Entry, flat: Tensor) -> Tensor:
+        ctx.save_for_backward(parameter, flat)
+        ctx.entry = entry
+        return parameter.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None]:
+        parameter, flat = ctx.saved_tensors
+        grad = torch.zeros_like(parameter)
+        for factor in ctx.entry.vectors(flat * slope.to(flat)):
+            grad.addcmul_(parameter, factor)
+        return grad, None, None
+
+
+def _trainable(index: GroupIndex) -> Iterator[Entry]:
+    return (entry for entry in index.entries if entry.tensor.requires_grad)
+
+
+def _amount(amount: Amount, parameter: Tensor) -> float | Tensor | None:
+    return amount.get(parameter) if isinstance(amount, Mapping) else amount
+
+
+def _dense_grad(name: str, parameter: Tensor) -> Tensor:
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    if parameter.grad.layout != torch.strided:
+        raise GroupsError(f"the gradient of {name!r} is sparse. Build that embedding with sparse=False.")
+    return parameter.grad
