@@ -1,4 +1,4 @@
-"""Group lasso and L1 against plain loops, the proximal step against optimality, schedules."""
+"""Group lasso and L1 against plain loops, the proximal step against optimality."""
 
 import copy
 
@@ -12,7 +12,6 @@ from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, Layer, Strip
 from leanrnn.norms import alive, group_norms
 from leanrnn.penalty import L1, GroupLasso
-from leanrnn.schedule import as_schedule, constant, linear_ramp, off_from
 
 EPSILON = 1e-8
 
@@ -282,20 +281,3 @@ def test_runs_on_meta_where_nothing_can_be_read_back():
     penalty.add_gradient_(1.0)
     penalty.proximal_(1.0)
     assert penalty.norms()["rnn.0"].is_meta
-
-
-def test_schedules():
-    ramp = linear_ramp(4.0, 8)
-    assert [ramp(step) for step in (0, 2, 8, 100)] == [0.0, 1.0, 4.0, 4.0]
-    assert constant(2.0)(7) == as_schedule(2.0)(7) == 2.0
-    ending = off_from(ramp, 4)
-    assert [ending(step) for step in (2, 3, 4, 9)] == [1.0, 1.5, 0.0, 0.0]
-    assert off_from(3.0, 1)(0) == 3.0 and as_schedule(ramp) is ramp
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: constant(-1.0), lambda: linear_ramp(1.0, 0), lambda: off_from(float("nan"), 2)]
-)
-def test_impossible_schedules_are_refused(make):
-    with pytest.raises(GroupsError):
-        make()

@@ -7,7 +7,7 @@ j])``: two rank-one passes over each matrix, without a copy of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -21,7 +21,7 @@ from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, Layer, Strip
 from leanrnn.norms import Entry, GroupIndex, is_weight
 
-__all__ = ["L1", "Amount", "GroupLasso", "Penalty", "group_parameters"]
+__all__ = ["L1", "Amount", "GroupLasso", "Penalty", "select"]
 
 Amount: TypeAlias = float | Tensor | Mapping[Tensor, float | Tensor]
 """One number for all parameters (a tensor costs no synchronisation), or one per parameter; a parameter that is not in
@@ -195,22 +195,23 @@ class L1:
                 yield name, p, mine
 
     def _selected(self) -> dict[str, Tensor]:
-        if self.patterns is None:
-            roles = {"weight", "bias"} if self.biases else {"weight"}
-            return group_parameters(self.groups, lambda _, strip: strip.role in roles)
-        named = self.groups.model.named_parameters()
-        matching = {n: p for n, p in named if any(fnmatchcase(n, pattern) for pattern in self.patterns)}
-        return {n: p for n, p in matching.items() if self.biases or p.dim() > 1}
+        return select(self.groups, self.patterns, self.biases)
 
 
-def group_parameters(groups: Groups, wanted: Callable[[Layer, Strip], bool] = is_weight) -> dict[str, Tensor]:
-    """The parameters that have a wanted strip, by name: ``list(group_parameters(groups))``."""
-    tensors, found = groups.tensors(), groups.strips()
-    return {
-        name: tensors[name]
-        for name, strips in found.items()
-        if isinstance(tensors[name], torch.nn.Parameter) and any(wanted(layer, strip) for _, layer, strip in strips)
-    }
+def select(groups: Groups, patterns: Sequence[str] | None = None, biases: bool = False) -> dict[str, Tensor]:
+    """Parameters by name: those with a weight (or also a bias) in a group, or those whose name matches a pattern.
+
+    Among the matching ones only those of two and more dimensions, unless ``biases``. ::
+
+        list(select(groups, ["rnn.*"]))
+    """
+    if patterns is not None:
+        named = groups.model.named_parameters()
+        matching = {n: p for n, p in named if any(fnmatchcase(n, pattern) for pattern in patterns)}
+        return {n: p for n, p in matching.items() if biases or p.dim() > 1}
+    roles, tensors = ("weight", "bias") if biases else ("weight",), groups.tensors()
+    strips = (strip for layer in groups for strip in layer.strips if strip.role in roles)
+    return {s.tensor: tensors[s.tensor] for s in strips if isinstance(tensors[s.tensor], torch.nn.Parameter)}
 
 
 class _Slope(torch.autograd.Function):
