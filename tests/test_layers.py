@@ -111,6 +111,7 @@ def run_singles(rows, x: Tensor) -> tuple[Tensor, list]:
     return x, [part.squeeze(0) for parts in zip(*states, strict=True) for part in parts]
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])  # oneDNN takes float32 only
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,13 +2,14 @@
 
 from leanrnn.layers.cells import Cell, GRUCell, LSTMCell, RNNCell
 from leanrnn.layers.norms import GroupNorm, LayerNorm, RMSNorm
-from leanrnn.layers.recurrent import GRU, LSTM, PLAIN, RNN, Recurrent
+from leanrnn.layers.recurrent import GRU, LSTM, PLAIN, RECURRENT, RNN, Recurrent, equal_widths, slots_of, widths_of
 from leanrnn.layers.states import Former, States, compose, narrow
 
 __all__ = [
     "GRU",
     "LSTM",
     "PLAIN",
+    "RECURRENT",
     "RNN",
     "Cell",
     "Former",
@@ -21,5 +22,8 @@ __all__ = [
     "Recurrent",
     "States",
     "compose",
+    "equal_widths",
     "narrow",
+    "slots_of",
+    "widths_of",
 ]

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from leanrnn.layers.fused import backwards, flatten, one_layer, reversal
 from leanrnn.layers.states import Former, States, compose, narrow
 
-__all__ = ["GRU", "LSTM", "RNN", "Recurrent"]
+__all__ = ["GRU", "LSTM", "PLAIN", "RECURRENT", "RNN", "Recurrent", "equal_widths", "slots_of", "widths_of"]
 
 
 class Recurrent(nn.RNNBase):
@@ -37,7 +37,7 @@ class Recurrent(nn.RNNBase):
     @classmethod
     def from_module(cls, module: nn.RNNBase) -> Recurrent:
         """A recurrent stack over the very same parameters as ``module``."""
-        return cast(Recurrent, _shared(module, _CLASSES[module.mode]))
+        return cast(Recurrent, _shared(module, RECURRENT[module.mode]))
 
     def to_plain(self) -> nn.RNNBase:
         """An nn.LSTM, nn.GRU or nn.RNN over the same parameters; only when all widths agree."""
@@ -50,14 +50,11 @@ class Recurrent(nn.RNNBase):
     @property
     def slots(self) -> list[str]:
         """Suffix of the parameter names of every layer and direction, in the order of ``h_n``."""
-        directions = ("", "_reverse") if self.bidirectional else ("",)
-        return [f"_l{layer}{direction}" for layer in range(self.num_layers) for direction in directions]
+        return slots_of(self)
 
     def widths(self, part: int) -> tuple[int, ...]:
         """Width of the hidden (part 0) or cell state (part 1) of every layer and direction."""
-        if part == 0:
-            return tuple(getattr(self, f"weight_hh{slot}").size(1) for slot in self.slots)
-        return tuple(getattr(self, f"weight_hh{slot}").size(0) // 4 for slot in self.slots)
+        return widths_of(self, part)
 
     @property
     def parts(self) -> int:
@@ -67,7 +64,7 @@ class Recurrent(nn.RNNBase):
     @property
     def equal(self) -> bool:
         """Whether all layers and directions have one width, so that a plain torch module could hold them."""
-        return all(len(set(self.widths(part))) == 1 for part in range(self.parts))
+        return equal_widths(self)
 
     def refit_(self) -> None:
         """Set ``input_size``, ``hidden_size`` and ``proj_size`` from the parameters as they are now."""
@@ -182,8 +179,25 @@ class RNN(Recurrent, nn.RNN):
     """:class:`Recurrent` in the place of an nn.RNN."""
 
 
-_CLASSES: dict[str, type[Recurrent]] = {"LSTM": LSTM, "GRU": GRU, "RNN_TANH": RNN, "RNN_RELU": RNN}
+RECURRENT: dict[str, type[Recurrent]] = {"LSTM": LSTM, "GRU": GRU, "RNN_TANH": RNN, "RNN_RELU": RNN}
 PLAIN: dict[str, type[nn.RNNBase]] = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN, "RNN_RELU": nn.RNN}
+
+
+def slots_of(module: nn.RNNBase) -> list[str]:
+    """Suffix of the parameter names of every layer and direction, in the order of ``h_n``."""
+    directions = ("", "_reverse") if module.bidirectional else ("",)
+    return [f"_l{layer}{direction}" for layer in range(module.num_layers) for direction in directions]
+
+
+def widths_of(module: nn.RNNBase, part: int) -> tuple[int, ...]:
+    """Width of the hidden (part 0) or cell state (part 1) of every layer and direction, as the weights have it."""
+    weights = [getattr(module, f"weight_hh{slot}") for slot in slots_of(module)]
+    return tuple(w.size(1) if part == 0 else w.size(0) // 4 for w in weights)
+
+
+def equal_widths(module: nn.RNNBase) -> bool:
+    """Whether all layers and directions have one width."""
+    return all(len(set(widths_of(module, part))) == 1 for part in range(2 if module.mode == "LSTM" else 1))
 
 
 def _shared(module: nn.RNNBase, cls: type[nn.RNNBase]) -> nn.RNNBase:

@@ -1,0 +1,81 @@
+"""What was cut out of a model, as plain data: enough to cut a fresh copy of the dense model the same way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+__all__ = ["Plan", "Remembered", "plan_of", "set_plan"]
+
+Indices = NDArray[np.int64]
+_ATTRIBUTE = "_leanrnn_plan"
+
+
+class Remembered(NamedTuple):
+    """A number in the user's own module that is the width of a layer, such as ``self.hidden_size``."""
+
+    module: str
+    path: tuple[str | int, ...]
+    """The attribute, then keys or positions inside it: ``("sizes", 0)`` is ``module.sizes[0]``."""
+    layer: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Kept indices, counted in the dense model, by layer and by tensor and axis."""
+
+    layers: Mapping[str, list[int]] = field(default_factory=dict)
+    cuts: Mapping[tuple[str, int], list[int]] = field(default_factory=dict)
+    numbers: Mapping[tuple[str, tuple[str | int, ...]], int] = field(default_factory=dict)
+    """Numbers in the user's modules that were set to a new width."""
+    plain: bool = True
+
+    def then(
+        self,
+        masks: Mapping[str, NDArray[np.bool_]],
+        cuts: Mapping[tuple[str, int], Indices],
+        numbers: Mapping[tuple[str, tuple[str | int, ...]], int],
+        plain: bool,
+    ) -> Plan:
+        """This plan followed by another cut of the model it left."""
+        layers = {name: np.flatnonzero(mask) for name, mask in masks.items()}
+        return Plan(_chained(self.layers, layers), _chained(self.cuts, cuts), {**self.numbers, **numbers}, plain)
+
+    def to_json(self) -> str:
+        """The plan as JSON text."""
+        cuts = [[tensor, axis, kept] for (tensor, axis), kept in self.cuts.items()]
+        numbers = [[module, list(path), value] for (module, path), value in self.numbers.items()]
+        return json.dumps({"layers": dict(self.layers), "cuts": cuts, "numbers": numbers, "plain": self.plain})
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan written by :meth:`to_json`."""
+        data = json.loads(text)
+        cuts = {(str(tensor), int(axis)): [int(i) for i in kept] for tensor, axis, kept in data["cuts"]}
+        numbers = {(str(module), tuple(path)): int(value) for module, path, value in data["numbers"]}
+        return cls(dict(data["layers"]), cuts, numbers, bool(data["plain"]))
+
+
+def plan_of(model: nn.Module) -> Plan | None:
+    """What was cut out of ``model`` so far, or None if nothing was."""
+    found = vars(model).get(_ATTRIBUTE)
+    return found if isinstance(found, Plan) else None
+
+
+def set_plan(model: nn.Module, plan: Plan) -> None:
+    """Keep ``plan`` with the model; a deep copy of the model has it too."""
+    vars(model)[_ATTRIBUTE] = plan
+
+
+def _chained(first: Mapping[Any, list[int]], second: Mapping[Any, Indices]) -> dict[Any, list[int]]:
+    """Kept indices of two cuts in a row, counted as before the first."""
+    found = {key: list(kept) for key, kept in first.items()}
+    for key, kept in second.items():
+        found[key] = np.asarray(first[key])[kept].tolist() if key in first else kept.tolist()
+    return found

@@ -1,0 +1,198 @@
+"""Cut components out of a model in place: every tensor at once, under every name that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from leanrnn.errors import GroupsError
+from leanrnn.groups import Groups, index_tensor, named_tensors
+from leanrnn.plan import Plan, plan_of, set_plan
+from leanrnn.refit import plain_, refit_
+
+__all__ = ["Masks", "Replaced", "cut_", "cut_tensors_", "set_number"]
+
+Indices = NDArray[np.int64]
+Masks = Mapping[str, NDArray[np.bool_]]
+"""Per layer name, which components stay."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replaced:
+    """A parameter that gave way to a smaller one; an optimizer has to follow."""
+
+    old: nn.Parameter
+    new: nn.Parameter
+    kept: dict[int, Indices]
+    """Positions that stay, by axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    old: Tensor
+    new: Tensor
+    kept: dict[int, Indices]
+
+
+def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> list[Replaced]:
+    """Cut all components outside ``masks`` out of ``model``, in place; ``groups`` stays as it is.
+
+    With ``plain`` a recurrent module whose widths agree stays torch's own; without, it becomes one that also accepts
+    states of its former widths, as training needs it::
+
+        masks = groups.keep_mask({"rnn.0": [0, 1, 5]})
+        replaced = cut_(model, groups, masks)
+        groups.layers = groups.cut(masks)
+    """
+    for layer in groups:
+        if not masks[layer.name].any():
+            raise GroupsError(f"no component of layer {layer.name!r} would stay. Keep at least one, the largest.")
+    _check_shapes(model, groups)
+    positions = groups.kept_positions(masks)
+    replaced = cut_tensors_(model, positions, plain)
+    numbers = {(module, path): int(masks[layer].sum()) for module, path, layer in groups.remembered}
+    for (module, path), value in numbers.items():
+        set_number(model, module, path, value)
+    set_plan(model, (plan_of(model) or Plan()).then(masks, positions, numbers, plain))
+    return replaced
+
+
+def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices], plain: bool) -> list[Replaced]:
+    """Keep only ``positions`` of the named tensors and axes, and bring every module in line with it."""
+    cuts = _new_tensors(named_tensors(model), positions)
+    by_old = {id(cut.old): cut for cut in cuts}
+    by_new = {id(cut.new): cut for cut in cuts}
+    touched = [module for module in model.modules() if _swap_registered(module, by_old)]
+    for module in model.modules():
+        _swap_attributes(module, by_old)
+
+    def kept(module: nn.Module, name: str, axis: int) -> tuple[int, Sequence[int]] | None:
+        for tensor in _sources(module, name):
+            cut = by_new.get(id(tensor))
+            if cut is not None and axis in cut.kept:
+                return cut.old.size(axis), cut.kept[axis].tolist()
+        return None
+
+    with torch.no_grad():
+        for module in model.modules():
+            if module in touched or _parametrized_by(module, touched):
+                refit_(module, kept, plain)
+            elif plain:
+                plain_(module)
+    pairs = [(cut.old, cut.new, cut.kept) for cut in cuts]
+    return [Replaced(o, n, k) for o, n, k in pairs if isinstance(o, nn.Parameter) and isinstance(n, nn.Parameter)]
+
+
+def set_number(model: nn.Module, module: str, path: Sequence[str | int], value: int) -> None:
+    """Set a number a module remembers, such as ``hidden_size`` or an entry of a list of sizes."""
+    owner = model.get_submodule(module)
+    setattr(owner, str(path[0]), _with(getattr(owner, str(path[0])), path[1:], value))
+
+
+def _with(container: Any, path: Sequence[str | int], value: int) -> Any:
+    """``container`` with the entry at ``path`` set; tuples are rebuilt, lists and mappings changed in place."""
+    if not path:
+        return value
+    if isinstance(container, tuple):
+        items = list(container)
+        items[int(path[0])] = _with(items[int(path[0])], path[1:], value)
+        return type(container)(*items) if hasattr(container, "_fields") else type(container)(items)
+    container[path[0]] = _with(container[path[0]], path[1:], value)
+    return container
+
+
+def _check_shapes(model: nn.Module, groups: Groups) -> None:
+    tensors = named_tensors(model)
+    for layer in groups:
+        for strip in layer.strips:
+            shape = tuple(tensors[strip.tensor].shape) if strip.tensor in tensors else None
+            if shape != strip.shape:
+                raise GroupsError(
+                    f"tensor {strip.tensor!r} has shape {strip.shape} in the groups and {shape} in the model. "
+                    "Use the model the groups were discovered on, or discover again."
+                )
+
+
+def _new_tensors(tensors: Mapping[str, Tensor], positions: Mapping[tuple[str, int], Indices]) -> list[_Cut]:
+    wanted: dict[int, tuple[Tensor, dict[int, Indices]]] = {}
+    for (name, axis), kept in positions.items():
+        if name not in tensors:
+            raise GroupsError(f"the model has no tensor {name!r}. Use the model the groups were discovered on.")
+        axes = wanted.setdefault(id(tensors[name]), (tensors[name], {}))[1]
+        if axis in axes and not np.array_equal(axes[axis], kept):
+            raise GroupsError(f"tensor {name!r} is tied, and its names keep different positions. Discover again.")
+        axes[axis] = kept
+    return [_Cut(old, _smaller(old, axes), axes) for old, axes in wanted.values()]
+
+
+def _smaller(old: Tensor, kept: Mapping[int, Indices]) -> Tensor:
+    data = _picked(old.detach(), kept)
+    if not isinstance(old, nn.Parameter):
+        return data.requires_grad_(old.requires_grad)
+    if type(old) is nn.Parameter:
+        new = nn.Parameter(data, requires_grad=old.requires_grad)
+    else:
+        new = torch.Tensor._make_subclass(type(old), data, old.requires_grad)
+    vars(new).update(vars(old))
+    new.grad = None if old.grad is None else _picked(old.grad, kept)
+    return new
+
+
+def _picked(tensor: Tensor, kept: Mapping[int, Indices]) -> Tensor:
+    for axis, positions in kept.items():
+        tensor = tensor.index_select(axis, index_tensor(positions, tensor.device))
+    return tensor
+
+
+def _swap_registered(module: nn.Module, by_old: Mapping[int, _Cut]) -> bool:
+    """Put the new tensors into the module's own tables; whether there was one."""
+    found = False
+    for table in (module._parameters, module._buffers):
+        for name, tensor in table.items():
+            if id(tensor) in by_old:
+                table[name] = cast(Any, by_old[id(tensor)].new)
+                found = True
+    return found
+
+
+def _swap_attributes(module: nn.Module, by_old: Mapping[int, _Cut]) -> None:
+    """Follow plain attributes, and lists and mappings in them, that hold one of the old tensors."""
+    for name, value in vars(module).items():
+        if name not in ("_parameters", "_buffers", "_modules"):
+            vars(module)[name] = _swapped(value, by_old, 4)
+
+
+def _swapped(value: Any, by_old: Mapping[int, _Cut], depth: int) -> Any:
+    if isinstance(value, Tensor):
+        return by_old[id(value)].new if id(value) in by_old else value
+    if depth and type(value) is list:
+        value[:] = [_swapped(item, by_old, depth - 1) for item in value]
+    elif depth and type(value) is dict:
+        value.update({key: _swapped(item, by_old, depth - 1) for key, item in value.items()})
+    elif depth and type(value) is tuple:
+        return tuple(_swapped(item, by_old, depth - 1) for item in value)
+    return value
+
+
+def _sources(module: nn.Module, name: str) -> list[Tensor]:
+    """The tensor of that name, or those it is computed from under a parametrization."""
+    own: Tensor | None = module._parameters.get(name)
+    own = module._buffers.get(name) if own is None else own
+    if own is not None or not parametrize.is_parametrized(module, name):
+        return [] if own is None else [own]
+    shape = getattr(module, name).shape
+    originals = cast(nn.ModuleDict, module.parametrizations)[name].parameters(recurse=False)
+    return [p for p in originals if p.shape == shape]
+
+
+def _parametrized_by(module: nn.Module, touched: Sequence[nn.Module]) -> bool:
+    return parametrize.is_parametrized(module) and any(
+        part in touched for part in cast(nn.ModuleDict, module.parametrizations).values()
+    )
