@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-__all__ = ["Plan", "Remembered", "plan_of", "set_plan"]
+__all__ = ["Plan", "Remembered", "get_number", "plan_of", "set_number", "set_plan"]
 
 Indices = NDArray[np.int64]
 _ATTRIBUTE = "_leanrnn_plan"
@@ -24,6 +25,7 @@ class Remembered(NamedTuple):
     path: tuple[str | int, ...]
     """The attribute, then keys or positions inside it: ``("sizes", 0)`` is ``module.sizes[0]``."""
     layer: str
+    """Whose width it is; empty for a number that has to stay what it was before any cut."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Plan:
         """This plan followed by another cut of the model it left."""
         layers = {name: np.flatnonzero(mask) for name, mask in masks.items()}
         return Plan(_chained(self.layers, layers), _chained(self.cuts, cuts), {**self.numbers, **numbers}, plain)
+
+    def with_numbers(self, numbers: Mapping[tuple[str, tuple[str | int, ...]], int]) -> Plan:
+        """This plan with further numbers set."""
+        return replace(self, numbers={**self.numbers, **numbers})
 
     def to_json(self) -> str:
         """The plan as JSON text."""
@@ -71,6 +77,37 @@ def plan_of(model: nn.Module) -> Plan | None:
 def set_plan(model: nn.Module, plan: Plan) -> None:
     """Keep ``plan`` with the model; a deep copy of the model has it too."""
     vars(model)[_ATTRIBUTE] = plan
+
+
+def get_number(model: nn.Module, module: str, path: Sequence[str | int]) -> int:
+    """A number a module remembers, such as ``hidden_size`` or an entry of a list of sizes."""
+    found: Any = model.get_submodule(module)
+    for key in path:
+        found = cast(Any, found)[key] if isinstance(found, list | tuple | dict) else getattr(found, str(key))
+    return cast(int, found)
+
+
+def set_number(model: nn.Module, module: str, path: Sequence[str | int], value: int) -> None:
+    """Set a number a module remembers; a list or an object it stands in is copied, as others may share it."""
+    owner = model.get_submodule(module)
+    setattr(owner, str(path[0]), _with(getattr(owner, str(path[0])), path[1:], value))
+
+
+def _with(container: Any, path: Sequence[str | int], value: int) -> Any:
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    if isinstance(container, tuple):
+        items = list(container)
+        items[int(key)] = _with(items[int(key)], rest, value)
+        return type(container)(*items) if hasattr(container, "_fields") else type(container)(items)
+    found = copy.copy(container)
+    if isinstance(found, list | dict):
+        cast(Any, found)[key] = _with(cast(Any, found)[key], rest, value)
+    else:
+        # Also a frozen dataclass, of which this is a fresh copy.
+        object.__setattr__(found, str(key), _with(getattr(found, str(key)), rest, value))
+    return found
 
 
 def _chained(first: Mapping[Any, list[int]], second: Mapping[Any, Indices]) -> dict[Any, list[int]]:

@@ -14,10 +14,10 @@ from torch.nn.utils import parametrize
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, index_tensor, named_tensors
-from leanrnn.plan import Plan, plan_of, set_plan
+from leanrnn.plan import Plan, get_number, plan_of, set_number, set_plan
 from leanrnn.refit import plain_, refit_
 
-__all__ = ["Masks", "Replaced", "cut_", "cut_tensors_", "set_number"]
+__all__ = ["Masks", "Replaced", "cut_", "cut_tensors_"]
 
 Indices = NDArray[np.int64]
 Masks = Mapping[str, NDArray[np.bool_]]
@@ -56,8 +56,11 @@ def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> 
             raise GroupsError(f"no component of layer {layer.name!r} would stay. Keep at least one, the largest.")
     _check_shapes(model, groups)
     positions = groups.kept_positions(masks)
+    numbers = {
+        (module, path): int(masks[layer].sum()) if layer else get_number(model, module, path)
+        for module, path, layer in groups.remembered
+    }
     replaced = cut_tensors_(model, positions, plain)
-    numbers = {(module, path): int(masks[layer].sum()) for module, path, layer in groups.remembered}
     for (module, path), value in numbers.items():
         set_number(model, module, path, value)
     set_plan(model, (plan_of(model) or Plan()).then(masks, positions, numbers, plain))
@@ -88,24 +91,6 @@ def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices],
                 plain_(module)
     pairs = [(cut.old, cut.new, cut.kept) for cut in cuts]
     return [Replaced(o, n, k) for o, n, k in pairs if isinstance(o, nn.Parameter) and isinstance(n, nn.Parameter)]
-
-
-def set_number(model: nn.Module, module: str, path: Sequence[str | int], value: int) -> None:
-    """Set a number a module remembers, such as ``hidden_size`` or an entry of a list of sizes."""
-    owner = model.get_submodule(module)
-    setattr(owner, str(path[0]), _with(getattr(owner, str(path[0])), path[1:], value))
-
-
-def _with(container: Any, path: Sequence[str | int], value: int) -> Any:
-    """``container`` with the entry at ``path`` set; tuples are rebuilt, lists and mappings changed in place."""
-    if not path:
-        return value
-    if isinstance(container, tuple):
-        items = list(container)
-        items[int(path[0])] = _with(items[int(path[0])], path[1:], value)
-        return type(container)(*items) if hasattr(container, "_fields") else type(container)(items)
-    container[path[0]] = _with(container[path[0]], path[1:], value)
-    return container
 
 
 def _check_shapes(model: nn.Module, groups: Groups) -> None:
