@@ -1,0 +1,168 @@
+"""Find the groups of any recurrent model by running it once and reading the operators it executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from leanrnn.classes import Classes, layers_of, solve, width_name
+from leanrnn.copying import copy_example, user_line
+from leanrnn.errors import DiscoveryError, UnsupportedModelError
+from leanrnn.groups import Groups, Layer, named_tensors
+from leanrnn.labels import Labels
+from leanrnn.propagate import Propagation, propagate
+from leanrnn.prove import prove_layers
+from leanrnn.states import is_state
+from leanrnn.tape import Tape, record
+from leanrnn.verify import call, leaves, quiet
+
+__all__ = ["discover"]
+
+Scope = Literal["recurrent", "all"]
+
+
+def discover(
+    model: nn.Module,
+    example: Any,
+    *,
+    scope: Scope = "recurrent",
+    include: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    states: Literal["auto"] | Sequence[int] = "auto",
+    prove: bool = True,
+) -> Groups:
+    """Find every width of ``model`` that can shrink, and all the weights that leave with each of its components.
+
+    The model's own forward runs once on ``example``: a tensor, a tuple of positional inputs or a dict of keyword
+    inputs, with at least two time steps. The model is left as it was. ::
+
+        groups = leanrnn.discover(model, torch.zeros(35, 2, dtype=torch.long))
+        print(groups)
+
+    Arguments:
+        scope: ``"recurrent"`` offers hidden widths; ``"all"`` every width (embeddings, MLPs).
+        include, exclude: shell-style patterns on the names of layers or of parameters in their groups.
+        states: which returned tensors, counted from 0 over all of them, are recurrent states handed on to the next call:
+            they shrink, while results keep their width. ``"auto"``: the first is a result, a later one is a state if it is
+            a layer's state at the end of the run and not a sequence of outputs.
+        prove: cut a random half of every width out of a copy and compare, so that nothing offered can fail later.
+    """
+    if scope not in ("recurrent", "all"):
+        raise DiscoveryError(f"scope is {scope!r}. Use 'recurrent' or 'all'.")
+    check_supported(model, example)
+    tape = _trace(model, example)
+    found = propagate(tape)
+    classes = solve(found, _result_pins(found, states, solve(found, ())))
+    wanted = ~classes.pinned & ~classes.derived
+    layers = layers_of(found, classes, wanted if scope == "all" else wanted & classes.recurrent)
+    pinned = _pinned_widths(found, classes)
+    layers, narrow = _too_narrow(layers)
+    groups = Groups(_chosen(layers, include, exclude), pinned + narrow, model)
+    groups.example = example
+    if prove and groups.layers:
+        prove_layers(model, groups, example)
+    if not groups.layers and not groups.pinned:
+        raise DiscoveryError(
+            "this run of the model has no recurrent width. Give an example with at least two time steps, "
+            "or ask for every width with scope='all'."
+        )
+    return groups
+
+
+def check_supported(model: nn.Module, example: Any) -> None:
+    """Refuse what cannot be taken apart, with a word on what to do instead."""
+    for name, module in model.named_modules():
+        where = name or "the model"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UnsupportedModelError(f"{where} is a TorchScript module, whose weights are frozen into a program. Pass the Python module.")
+        if "quantized" in type(module).__module__:
+            raise UnsupportedModelError(f"{where} is quantised ({type(module).__name__}). Shrink the float model first, then quantise.")
+    for name, tensor in named_tensors(model).items():
+        if type(tensor).__name__ == "DTensor":
+            raise UnsupportedModelError(f"{name} is a DTensor (FSDP or tensor parallel). Discover and shrink on the unsharded model.")
+        if tensor.is_quantized:
+            raise UnsupportedModelError(f"{name} is quantised ({tensor.dtype}). Shrink the float model first, then quantise.")
+        if isinstance(tensor, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)):
+            raise UnsupportedModelError(f"{name} has no shape yet. Run the model once before discover.")
+    devices = {p.device for p in model.parameters()}
+    for tensor in leaves(example):
+        if len(devices) == 1 and tensor.device not in devices and tensor.ndim > 0:
+            raise DiscoveryError(f"the example is on {tensor.device} and the model on {devices.pop()}. Move one of them.")
+
+
+def _trace(model: nn.Module, example: Any) -> Tape:
+    """Run the model; its buffers, attributes and mode and the random state stay as they are."""
+    given = copy_example(example)
+    try:
+        with quiet(model):
+            return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves)[0]
+    except Exception as error:
+        raise DiscoveryError(
+            f"the model's forward raised {type(error).__name__} at {user_line(error)}: {error}. "
+            "Call model(...) with this example first; discover needs a forward that runs."
+        ) from error
+
+
+def _result_pins(
+    found: Propagation, states: Literal["auto"] | Sequence[int], classes: Classes
+) -> list[tuple[Labels, str]]:
+    """What reaches the result keeps its width."""
+    pins = []
+    for i, value in enumerate(found.tape.outputs):
+        if value not in found.values or not found.tape.floating(value):
+            continue
+        labels = [f.labels[f.labels >= 0] for f in found.values[value].factors if found.ties.loose(f.labels)]
+        if states == "auto":
+            state = i > 0 and all(classes.recurrent[classes.of[lab]].all() for lab in labels) and is_state(found, value)
+        else:
+            state = i in states
+        pins += [] if state else [(lab, f"reaches output {i} of the model") for lab in labels]
+    return pins
+
+
+def _pinned_widths(found: Propagation, classes: Classes) -> list[tuple[str, str]]:
+    """Every recurrent width that cannot shrink, named like a layer, with the reason."""
+    pinned: dict[str, str] = {}
+    for owner in found.owners:
+        if owner.kind != "parameter":
+            continue
+        labels = np.arange(owner.start, owner.start + owner.size)
+        of = classes.of[labels]
+        stuck = classes.recurrent[of] & (classes.pinned[of] | classes.derived[of])
+        if stuck.any() and _loops(found, classes, owner.name, set(of[stuck].tolist())):
+            name = width_name(owner.name)
+            reason = classes.reason(labels[stuck])
+            pinned.setdefault(name, reason)
+    return list(pinned.items())
+
+
+def _loops(found: Propagation, classes: Classes, name: str, stuck: set[int]) -> bool:
+    """Whether the parameter both makes and reads one of the classes, or is a vector along it."""
+    axes = [
+        stuck & set(classes.of[np.arange(o.start, o.start + o.size)].tolist()) for o in found.owners if o.name == name
+    ]
+    return len(axes) == 1 or any(a & b for i, a in enumerate(axes) for b in axes[i + 1 :])
+
+
+def _too_narrow(layers: Iterable[Layer]) -> tuple[list[Layer], list[tuple[str, str]]]:
+    wide, narrow = [], []
+    for layer in layers:
+        if layer.width > 1:
+            wide.append(layer)
+        elif layer.recurrent:
+            narrow.append((layer.name, "has a single component"))
+    return wide, narrow
+
+
+def _chosen(layers: Iterable[Layer], include: str | Sequence[str] | None, exclude: str | Sequence[str] | None) -> list[Layer]:
+    def matches(layer: Layer, patterns: str | Sequence[str]) -> bool:
+        names = [layer.name, *dict.fromkeys(s.tensor for s in layer.strips)]
+        return any(fnmatchcase(n, p) for n in names for p in ([patterns] if isinstance(patterns, str) else patterns))
+
+    kept = [la for la in layers if include is None or matches(la, include)]
+    return [la for la in kept if exclude is None or not matches(la, exclude)]

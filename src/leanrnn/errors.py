@@ -1,0 +1,39 @@
+"""The errors a user can cause. Each message says what was wrong, where, and what to do."""
+
+__all__ = [
+    "CheckpointError",
+    "DiscoveryError",
+    "GroupsError",
+    "LeanRNNError",
+    "MissingExtraError",
+    "ShrinkError",
+    "UnsupportedModelError",
+]
+
+
+class LeanRNNError(Exception):
+    """Base class of every error leanrnn raises on purpose."""
+
+
+class UnsupportedModelError(LeanRNNError):
+    """The model is of a kind whose weights leanrnn cannot take apart (TorchScript, quantised, sharded)."""
+
+
+class DiscoveryError(LeanRNNError):
+    """The model ran, but no recurrent width was found, or the example does not fit the model."""
+
+
+class GroupsError(LeanRNNError):
+    """A name, an index or a setting does not fit the groups it was used with."""
+
+
+class ShrinkError(LeanRNNError):
+    """The smaller model could not be built, or does not compute what the zeroed one computes."""
+
+
+class CheckpointError(LeanRNNError):
+    """A file is not a leanrnn checkpoint, is damaged, is too new, or does not fit the factory."""
+
+
+class MissingExtraError(LeanRNNError):
+    """An optional dependency is not installed; the message names the extra."""

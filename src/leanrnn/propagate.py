@@ -1,0 +1,293 @@
+"""Read a tape from front to back and collect what its operators say about labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map
+
+from leanrnn.labels import Factor, Labels, Value
+from leanrnn.rules import Call, find
+from leanrnn.rules.base import without_rule
+from leanrnn.rules.move import scatter
+from leanrnn.tape import Node, Ref, Source, Tape
+from leanrnn.ties import Ties, harden
+
+__all__ = ["Owner", "Propagation", "live_nodes", "propagate", "weights_of"]
+
+_PRODUCTS = (
+    "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "linear", "convolution", "embedding",
+    "_embedding_bag", "_embedding_bag_forward_only", "_trilinear", "addr", "ger", "outer", "vdot",
+)  # fmt: skip
+_SLICES = ("select", "slice", "unbind", "split", "unsafe_split", "split_with_sizes", "chunk", "narrow", "index", "index_select")
+_JOINS = ("cat", "stack", "view", "_unsafe_view", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "clone")
+_SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Labels ``start .. start + size`` are the indices of one axis of a named tensor or input."""
+
+    start: int
+    size: int
+    kind: str
+    name: str
+    axis: int
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Propagation:
+    """The outcome of one pass: ties, who owns which labels, and the values for those who look further."""
+
+    tape: Tape
+    ties: Ties
+    values: dict[int, Value] = field(default_factory=dict)
+    owners: list[Owner] = field(default_factory=list)
+    recurrent: list[Labels] = field(default_factory=list)
+    loops: list[tuple[Labels, int]] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
+
+
+def live_nodes(tape: Tape) -> list[bool]:
+    """Which operators lead to an output of the model; the others say nothing about what can leave."""
+    wanted = {*tape.outputs, *tape.sinks}
+    live = [False] * len(tape.nodes)
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        node = tape.nodes[i]
+        if any(o in wanted for o in node.outs) or node.name == "aten._local_scalar_dense":
+            live[i] = True
+            wanted.update(node.inputs())
+    return live
+
+
+def weights_of(tape: Tape) -> set[int]:
+    """Parameters that enter a matrix product, a convolution or a lookup, as they are or after arithmetic among parameters."""
+    made_of: dict[int, frozenset[int]] = {
+        i: frozenset((i,)) for i, s in tape.sources.items() if s.kind == "parameter"
+    }
+    weights: set[int] = set()
+    for node in tape.nodes:
+        inputs = node.inputs()
+        name = node.op.overloadpacket.__name__
+        if name in _PRODUCTS:
+            summand = _summand(node, name)
+            weights.update(p for i in inputs if i in made_of and i not in summand for p in made_of[i])
+        elif inputs and all(i in made_of for i in inputs):
+            made = frozenset().union(*(made_of[i] for i in inputs))
+            made_of.update({o: made for o in node.outs})
+    return weights
+
+
+def _summand(node: Node, name: str) -> set[int]:
+    """What a product adds at the end is a bias, not a factor."""
+    if name.startswith(("add", "badd")):
+        return {node.args[0].id}
+    position = {"convolution": 2, "linear": 2}.get(name)
+    added = node.args[position] if position is not None and len(node.args) > position else None
+    return {added.id} if isinstance(added, Ref) else set()
+
+
+class _Reader:
+    def __init__(self, tape: Tape, weights: set[int]) -> None:
+        self.tape, self.weights = tape, weights
+        self.result = Propagation(tape, Ties())
+        self.made_of: dict[int, int] = {}
+        """Values made of parameters alone -> bit set of those parameters."""
+        self.used: dict[int, int] = {}
+        """Bit set of products (parameter, axis) a value depends on."""
+        self.steps: dict[int, int] = {}
+        """Bit set of the slices along fixed axes a value depends on."""
+        self.before: dict[int, int] = {}
+        """Bit set of labels that stood before the last product or combination a value depends on."""
+        self.bits: dict[Any, int] = {}
+        self.slices: dict[int, int] = {}
+
+    def bit(self, key: Any) -> int:
+        return self.bits.setdefault(key, 1 << len(self.bits))
+
+    def source(self, i: int, source: Source) -> None:
+        shape, ties = self.tape.shapes[i], self.result.ties
+        factors: list[Factor] = []
+        zero = False
+        if source.kind in ("parameter", "buffer") and self.tape.floating(i):
+            flag = 0 if source.kind == "buffer" else 2 if i in self.weights else 1
+            for axis, size in enumerate(shape):
+                factors.append(Factor.on(axis, self._own(ties.fresh(size), source, axis, shape), flag))
+            if source.kind == "parameter":
+                self.made_of[i] = self.bit(i)
+        elif source.kind == "input" and source.name != "0" and self.tape.floating(i) and len(shape) > 1:
+            labels = self._own(ties.fresh(int(np.prod(shape))), source, len(shape) - 1, shape)
+            axes = tuple(range(len(shape)))
+            factors = [Factor(axes, labels.reshape(shape), np.zeros(shape, np.int8), frozenset((len(shape) - 1,)))]
+            factors += [Factor.on(a, ties.fresh(n, f"is an axis of input {source.name}")) for a, n in enumerate(shape[:-1])]
+        elif source.kind == "constant" and _uniform(source):
+            zero = _first_is_zero(source)
+        else:
+            what = f"is an axis of input {source.name}" if source.kind == "input" else "is an axis of a tensor that is no parameter"
+            factors = [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape)]
+        dtype = source.tensor.dtype if source.tensor is not None else None
+        self.result.values[i] = Value(shape, tuple(factors), zero, dtype)
+
+    def _own(self, labels: Labels, source: Source, axis: int, shape: tuple[int, ...]) -> Labels:
+        start = int(labels[0]) if labels.size else self.result.ties.count
+        self.result.owners.append(Owner(start, labels.size, source.kind, source.name, axis, shape))
+        return labels
+
+    def node(self, index: int, node: Node) -> None:
+        self.result.ties.here = index
+        self.result.ties.reads.clear()
+        values = self.result.values
+        found = find(node.op)
+        soft = found is not None and found[1]
+        call = self._call(node, soft)
+        if node.scatter is not None:
+            part = values[node.args[1].id]
+            outs: Sequence[Value | None] = [scatter(call, harden(self.result.ties, part), node.scatter)]
+        elif found is None:
+            outs = without_rule(call)
+        else:
+            outs_or_one = found[0](call)
+            outs = [outs_or_one] if isinstance(outs_or_one, Value) else list(outs_or_one)
+        for i, out in zip(node.outs, outs, strict=False):
+            if i >= 0 and out is not None:
+                values[i] = replace(out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i])
+        self._trace(node, call)
+
+    def _call(self, node: Node, soft: bool) -> Call:
+        ties, weights = self.result.ties, set()
+
+        def resolve(item: Any) -> Any:
+            if not isinstance(item, Ref):
+                return item
+            value = self.result.values[item.id]
+            value = value if soft else harden(ties, value)
+            keep.append(value)
+            if item.id in self.made_of:
+                weights.add(id(value))
+            return value
+
+        keep: list[Value] = []
+        args = list(node.args)
+        if node.scatter is not None:
+            args.pop(1)
+        schema = node.op._schema.arguments
+        arguments: dict[str, Any] = {a.name: a.default_value for a in schema if a.has_default_value()}
+        arguments.update(zip((a.name for a in schema), args, strict=False))
+        arguments.update(node.kwargs)
+        is_leaf = lambda x: isinstance(x, Ref)  # noqa: E731
+        resolved = {k: tree_map(resolve, v, is_leaf=is_leaf) for k, v in arguments.items()}
+        call = Call(ties, node.op, resolved, [self.tape.shapes[o] for o in node.outs if o >= 0] or [()])
+        if any(o < 0 for o in node.outs):
+            call.shapes = self._all_shapes(node, call)
+        call.weights, call.fused = weights, node.fused
+        return call
+
+    def _all_shapes(self, node: Node, call: Call) -> list[tuple[int, ...]]:
+        """A replayed multi-output view knows the shape of one result only; run it on an empty tensor for the others."""
+        base = torch.empty(call["self"].shape, device="meta")
+        arguments = [call[a.name] if a.name != "self" else base for a in node.op._schema.arguments]
+        return [tuple(t.shape) for t in node.op(*arguments)]
+
+    def _trace(self, node: Node, call: Call) -> None:
+        """Follow what depends on what, to tell recurrent widths from others."""
+        name = node.op.overloadpacket.__name__.rstrip("_")
+        inputs = node.inputs()
+        data = [i for i in inputs if i not in self.made_of]
+        if inputs and not data and any(self.tape.floating(i) for i in inputs):
+            bits = 0
+            for i in inputs:
+                bits |= self.made_of[i]
+            self.made_of.update({o: bits for o in node.outs})
+            return
+        used = steps = before = 0
+        for i in data:
+            used |= self.used.get(i, 0)
+            steps |= self.steps.get(i, 0)
+            before |= self.before.get(i, 0)
+        if name in _PRODUCTS:
+            used |= self._product(used)
+            before |= self._labels_of(data)
+        elif len(data) > 1 and name not in _JOINS:
+            self._meeting(node, data)
+            before |= self._labels_of(data)
+        if name in _SCANS:
+            for value in call.tensors():
+                self.result.recurrent += [f.labels.reshape(-1) for f in value.factors if self.result.ties.loose(f.labels)]
+        for k, o in enumerate(node.outs):
+            step = self._step(name, node, call, k) if node.scatter is None else 0
+            self.used[o], self.before[o] = used, before
+            self.steps[o] = steps | step
+
+    def _step(self, name: str, node: Node, call: Call, k: int) -> int:
+        if name not in _SLICES or not isinstance(node.args[0], Ref):
+            return 0
+        value = call["self"]
+        dim = value.axis(int(call.get("dim", 0) or 0))
+        if any(self.result.ties.loose(f.labels) for f in value.on(dim)):
+            return 0
+        where = (k, call.get("index"), call.get("start")) if name not in ("index", "index_select") else (len(self.bits),)
+        bit = self.bit(("slice", node.args[0].id, dim, where))
+        self.slices[node.args[0].id * 16 + dim] = self.slices.get(node.args[0].id * 16 + dim, 0) | bit
+        return bit
+
+    def _product(self, used: int) -> int:
+        """Note each weight that reads along an axis; if what it reads came from the same reading, that width is recurrent."""
+        new = 0
+        for labels in self.result.ties.reads:
+            bit = self.bit(("product", int(labels.max())))
+            new |= bit
+            if used & bit:
+                self.result.recurrent.append(labels)
+        return new
+
+    def _labels_of(self, data: Sequence[int]) -> int:
+        bits = 0
+        for i in data:
+            for factor in self.result.values[i].factors:
+                if self.result.ties.loose(factor.labels):
+                    bits |= self.bit(("label", int(factor.labels.max())))
+        return bits
+
+    def _meeting(self, node: Node, data: Sequence[int]) -> None:
+        """Where one step of a sequence meets what was made of another step, the labels of the result may be recurrent."""
+        for i in data:
+            for j in data:
+                a, b = self.steps.get(i, 0), self.steps.get(j, 0)
+                if i == j or not a or not b or a == b:
+                    continue
+                if any(a & g and b & g and (a & g) != (b & g) for g in self.slices.values()):
+                    for o in node.outs:
+                        for factor in self.result.values[o].factors if o in self.result.values else ():
+                            if self.result.ties.loose(factor.labels):
+                                self.result.loops.append((factor.labels.reshape(-1), self.before.get(j, 0)))
+                    return
+
+
+def _uniform(source: Source) -> bool:
+    tensor = source.tensor
+    if tensor is None or tensor.device.type == "meta" or tensor.numel() == 0:
+        return tensor is not None and tensor.numel() <= 1
+    return bool((tensor == tensor.reshape(-1)[0]).all())
+
+
+def _first_is_zero(source: Source) -> bool:
+    tensor = source.tensor
+    return tensor is not None and tensor.device.type != "meta" and tensor.numel() > 0 and bool(tensor.reshape(-1)[0] == 0)
+
+
+def propagate(tape: Tape) -> Propagation:
+    """All ties of the operators that lead to an output."""
+    reader = _Reader(tape, weights_of(tape))
+    for i, source in tape.sources.items():
+        reader.source(i, source)
+    for index, (node, live) in enumerate(zip(tape.nodes, live_nodes(tape), strict=True)):
+        if live:
+            reader.node(index, node)
+    names = {bit: key[1] for key, bit in reader.bits.items() if isinstance(key, tuple) and key[0] == "label"}
+    reader.result.keys = [names.get(1 << k, -1) for k in range(len(reader.bits))]
+    return reader.result

@@ -1,0 +1,119 @@
+"""The registry of rules and what a rule is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from leanrnn.labels import Factor, Value
+from leanrnn.ties import Ties, harden
+
+__all__ = ["Call", "Rule", "find", "fixed", "register"]
+
+_RULES: dict[str, tuple[Rule, bool]] = {}
+
+
+class Call:
+    """One executed operator with labelled values in place of tensors; ``call["name"]`` is an argument of its schema."""
+
+    def __init__(self, ties: Ties, op: Any, arguments: dict[str, Any], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.ties = ties
+        self.op = op
+        self.arguments = arguments
+        self.shapes = shapes
+        self.weights: set[int] = set()
+        self.fused = False
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the first result."""
+        return self.shapes[0]
+
+    @property
+    def name(self) -> str:
+        """Short name for a message."""
+        return self.op.overloadpacket.__name__.strip("_") if hasattr(self.op, "overloadpacket") else str(self.op)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An argument, or ``default`` where the schema has none of that name."""
+        return self.arguments.get(name, default)
+
+    def tensors(self) -> list[Value]:
+        """All labelled arguments, lists taken apart."""
+        found: list[Value] = []
+        for value in self.arguments.values():
+            found += [value] if isinstance(value, Value) else []
+            found += [v for v in value if isinstance(v, Value)] if isinstance(value, (list, tuple)) else []
+        return found
+
+    def is_weight(self, value: Value) -> bool:
+        """Whether the value is made of parameters alone."""
+        return id(value) in self.weights
+
+
+Rule = Callable[[Call], "Value | Sequence[Value | None]"]
+
+
+def register(*names: str, soft: bool = False) -> Callable[[Rule], Rule]:
+    """Register a rule for operators by name (``aten.mm``); a ``soft`` rule takes stacked tensors in parts."""
+
+    def add(rule: Rule) -> Rule:
+        for name in names:
+            _RULES[name] = (rule, soft)
+        return rule
+
+    return add
+
+
+def find(op: Any) -> tuple[Rule, bool] | None:
+    """The rule of an operator: by its name, by its name without the in-place underscore, or by its tags."""
+    name = str(op.overloadpacket)
+    plain = name.rstrip("_")
+    for candidate in (f"{plain}.{op._overloadname}", name, plain):
+        if candidate in _RULES:
+            return _RULES[candidate]
+    tagged = torch.Tag.pointwise in op.tags or _functional_is_pointwise(plain)
+    return _RULES["pointwise"] if tagged else None
+
+
+def _functional_is_pointwise(name: str) -> bool:
+    namespace, _, base = name.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    overloads = packet.overloads() if packet is not None else []
+    return any(torch.Tag.pointwise in getattr(packet, o).tags for o in overloads)
+
+
+def fixed(ties: Ties, shape: Sequence[int], axis: int, reason: str) -> Factor:
+    """Fresh labels along ``axis`` that cannot leave."""
+    return Factor.on(axis, ties.fresh(shape[axis], reason))
+
+
+def without_rule(call: Call) -> list[Value]:
+    """What an operator without a rule does: everything it touches stays, and the report says so."""
+    for value in call.tensors():
+        hard = harden(call.ties, value)
+        call.ties.pin_value(hard, range(hard.ndim), f"meets {call.name}, an operator without a rule")
+    return [
+        Value(s, tuple(fixed(call.ties, s, a, f"comes out of {call.name}, an operator without a rule") for a in range(len(s))))
+        for s in call.shapes
+    ]
+
+
+def axes_of(value: Value, dim: Any) -> list[int]:
+    """A ``dim`` argument as axes counted from the front; ``None`` or empty means all."""
+    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+        return list(range(value.ndim))
+    return [value.axis(int(d)) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]
+
+
+def drop_axes(value: Value, axes: Sequence[int], keepdim: bool, shape: tuple[int, ...]) -> Value:
+    """The value after ``axes`` were reduced; labels that lie on other axes stay."""
+    left = [a for a in range(value.ndim) if keepdim or a not in axes]
+    to = {a: i for i, a in enumerate(left)}
+    factors = tuple(f.moved(to) for f in value.factors if not set(f.axes) & set(axes))
+    return Value(shape, factors, value.zero)

@@ -1,0 +1,290 @@
+"""Operators that move labels: views, slices, joins, and writes into views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from leanrnn.labels import Factor, Labels, Value, broadcast, permute, put, reshape, take
+from leanrnn.rules.base import Call, axes_of, fixed, register
+
+__all__ = ["scatter"]
+
+
+@register("aten.view", "aten._unsafe_view", "aten.reshape", "aten._reshape_alias", "aten._reshape_copy", "aten.view_copy")
+def _view(call: Call) -> Value:
+    value: Value = call["self"]
+    if value.ndim == len(call.shape) and value.shape == tuple(call.shape):
+        return value
+    result = reshape(value, call.shape)
+    return _note_blocks(call, _drop_partners(call, result))
+
+
+def _drop_partners(call: Call, value: Value) -> Value:
+    """On an axis flattened from a fixed one (time) and one that can shrink (hidden), only the latter matters."""
+    loose = {a for f in value.factors if call.ties.loose(f.labels) for a in f.main}
+    factors = tuple(f for f in value.factors if call.ties.loose(f.labels) or not f.main & loose)
+    return replace(value, factors=factors)
+
+
+def _note_blocks(call: Call, value: Value) -> Value:
+    """A split axis must stay rectangular: remember the block, it is decided when all ties are known."""
+    for factor in value.factors:
+        if len(factor.main) > 1 and call.ties.loose(factor.labels):
+            order = [i for i, a in enumerate(factor.axes) if a in factor.main]
+            rest = [i for i in range(factor.labels.ndim) if i not in order]
+            call.ties.blocks.append(factor.labels.transpose(order + rest))
+    return value
+
+
+@register("aten.t", "aten.numpy_T", "aten.mT")
+def _t(call: Call) -> Value:
+    value: Value = call["self"]
+    return permute(value, [1, 0]) if value.ndim == 2 else value
+
+
+@register("aten.transpose", "aten.swapaxes", "aten.transpose_copy")
+def _transpose(call: Call) -> Value:
+    value: Value = call["self"]
+    order = list(range(value.ndim))
+    if order:
+        a, b = value.axis(call["dim0"]), value.axis(call["dim1"])
+        order[a], order[b] = order[b], order[a]
+    return permute(value, order)
+
+
+@register("aten.permute", "aten.permute_copy")
+def _permute(call: Call) -> Value:
+    return permute(call["self"], call["dims"])
+
+
+@register("aten.expand", "aten.expand_copy")
+def _expand(call: Call) -> Value:
+    return broadcast(call["self"], call.shape)
+
+
+@register("aten.unsqueeze")
+def _unsqueeze(call: Call) -> Value:
+    value: Value = call["self"]
+    dim = call["dim"] + (value.ndim + 1 if call["dim"] < 0 else 0)
+    to = {a: a + (a >= dim) for a in range(value.ndim)}
+    return replace(value, shape=tuple(call.shape), factors=tuple(f.moved(to) for f in value.factors))
+
+
+@register("aten.squeeze")
+def _squeeze(call: Call) -> Value:
+    value: Value = call["self"]
+    axes = [a for a in axes_of(value, call.get("dim")) if value.shape[a] == 1]
+    for axis in sorted(axes, reverse=True):
+        value = take(value, axis, 0)
+    return value
+
+
+@register("aten.alias", "aten.detach", "aten.lift_fresh", "aten.lift_fresh_copy", soft=True)
+def _same(call: Call) -> Value:
+    value: Value = call["self"]
+    return value
+
+
+@register("aten.clone", "aten.contiguous", "aten._to_copy", "aten.to", "aten.type_as", "aten._conj", "aten.resolve_conj")
+def _copy(call: Call) -> Value:
+    value: Value = call["self"]
+    return value
+
+
+@register("aten.copy")
+def _write(call: Call) -> Value:
+    return broadcast(call["src"], call.shape)
+
+
+@register("aten.select", "aten.select_copy", soft=True)
+def _select(call: Call) -> Value:
+    value: Value = call["self"]
+    dim = value.axis(call["dim"])
+    index = int(call["index"]) % value.shape[dim]
+    for factor in value.factors:
+        if factor.main == {dim}:
+            call.ties.pin(factor.labels, "is picked by position")
+    return take(value, dim, index)
+
+
+@register("aten.slice", "aten.slice_copy", soft=True)
+def _slice(call: Call) -> Value:
+    value: Value = call["self"]
+    dim = value.axis(call["dim"])
+    index = slice(call["start"], call["end"], call["step"])
+    return take(value, dim, np.arange(value.shape[dim])[index])
+
+
+@register("aten.unbind", "aten.unbind_copy", soft=True)
+def _unbind(call: Call) -> list[Value]:
+    value: Value = call["self"]
+    dim = value.axis(call["dim"])
+    for factor in value.factors:
+        if factor.main == {dim}:
+            call.ties.pin(factor.labels, "is picked by position")
+    return [take(value, dim, i) for i in range(value.shape[dim])]
+
+
+@register(
+    "aten.split",
+    "aten.unsafe_split",
+    "aten.split_with_sizes",
+    "aten.unsafe_split_with_sizes",
+    "aten.chunk",
+    "aten.unsafe_chunk",
+    "aten.tensor_split",
+    "aten.split_copy",
+    "aten.split_with_sizes_copy",
+    soft=True,
+)
+def _split(call: Call) -> list[Value]:
+    value: Value = call["self"]
+    dim = value.axis(call["dim"])
+    sizes = {shape[dim] for shape in call.shapes}
+    if len(sizes) == 1:
+        # Equal pieces must stay equal, whatever reads them: index k of each leaves together.
+        for factor in value.factors:
+            if factor.main == {dim} and len(factor.axes) == 1 and call.ties.loose(factor.labels):
+                pieces_of = factor.labels.reshape(len(call.shapes), -1)
+                call.ties.tie(pieces_of[:1], pieces_of)
+    pieces, start = [], 0
+    for shape in call.shapes:
+        pieces.append(take(value, dim, np.arange(start, start + shape[dim])))
+        start += shape[dim]
+    return pieces
+
+
+@register("aten.cat", "aten.concat", soft=True)
+def _cat(call: Call) -> Value:
+    values = [v for v in call["tensors"] if not (v.ndim == 1 and v.shape[0] == 0 and len(call.shape) > 1)]
+    return _join(call, values, values[0].axis(call.get("dim", 0)), call.shape)
+
+
+@register("aten.stack", soft=True)
+def _stack(call: Call) -> Value:
+    values: list[Value] = list(call["tensors"])
+    dim = call.get("dim", 0)
+    dim = dim + values[0].ndim + 1 if dim < 0 else dim
+    wide = []
+    for value in values:
+        to = {a: a + (a >= dim) for a in range(value.ndim)}
+        shape = (*value.shape[:dim], 1, *value.shape[dim:])
+        wide.append(Value(shape, tuple(f.moved(to) for f in value.factors), value.zero))
+    return _join(call, wide, dim, call.shape)
+
+
+def _join(call: Call, values: Sequence[Value], dim: int, shape: tuple[int, ...]) -> Value:
+    """Lay values one after the other along ``dim``. Torch's own recurrent code may stack unequal widths; nobody else can."""
+    result = Value(shape, (), True)
+    start = 0
+    for value in values:
+        result = _put(call, result, value, dim, np.arange(start, start + value.shape[dim]), call.fused)
+        start += value.shape[dim]
+    return replace(result, zero=all(v.zero for v in values))
+
+
+def _put(call: Call, base: Value, part: Value, dim: int, index: Labels, soft: bool) -> Value:
+    """``base`` with ``part`` written at ``index`` along ``dim``."""
+    if len(index) == base.shape[dim]:
+        return part
+    pairs = _pair(call, list(base.factors), list(part.factors))
+    factors = []
+    for old, new in pairs:
+        rest = 2 if (base.zero if old is None else part.zero) else 0
+        joined = put(old, new, dim, index, base.shape, rest)
+        if joined is not None and not soft and dim in joined.axes and dim not in joined.main:
+            joined = call.ties.collapse(joined, [dim])
+        if joined is not None:
+            factors.append(joined)
+    return Value(base.shape, tuple(factors), base.zero and part.zero)
+
+
+def _pair(call: Call, old: list[Factor], new: list[Factor]) -> list[tuple[Factor | None, Factor | None]]:
+    """Match the factors of two tensors that lie on the same axes."""
+    pairs: list[tuple[Factor | None, Factor | None]] = []
+    for factor in old:
+        match = next((f for f in new if f.main & factor.main), None)
+        if match is not None:
+            new.remove(match)
+        pairs.append((factor, match))
+    return pairs + [(None, f) for f in new]
+
+
+@register("aten.slice_scatter")
+def _slice_scatter(call: Call) -> Value:
+    base: Value = call["self"]
+    dim = base.axis(call["dim"])
+    index = np.arange(base.shape[dim])[slice(call["start"], call["end"], call["step"])]
+    return _put(call, base, call["src"], dim, index, False)
+
+
+@register("aten.select_scatter")
+def _select_scatter(call: Call) -> Value:
+    base: Value = call["self"]
+    dim = base.axis(call["dim"])
+    return _put(call, base, _widen(call["src"], dim), dim, np.array([int(call["index"]) % base.shape[dim]]), False)
+
+
+def _widen(value: Value, dim: int) -> Value:
+    to = {a: a + (a >= dim) for a in range(value.ndim)}
+    shape = (*value.shape[:dim], 1, *value.shape[dim:])
+    return Value(shape, tuple(f.moved(to) for f in value.factors), value.zero)
+
+
+def scatter(call: Call, part: Value, index: int) -> Value:
+    """``self`` after ``part`` was written into result ``index`` of the view operator of ``call``."""
+    base: Value = call["self"]
+    name = call.op.overloadpacket.__name__
+    if name in ("alias", "detach", "lift_fresh"):
+        return part
+    if name in ("view", "_unsafe_view", "unsqueeze", "squeeze", "_reshape_alias"):
+        return reshape(part, base.shape)
+    if name in ("t", "transpose"):
+        call.arguments = {**call.arguments, "self": part}
+        return _t(call) if name == "t" else _transpose(call)
+    if name == "permute":
+        return permute(part, np.argsort([base.axis(d) for d in call["dims"]]).tolist())
+    if name in ("select", "slice", "split", "split_with_sizes", "chunk", "unbind"):
+        dim = base.axis(call["dim"])
+        if name == "select" or name == "unbind":
+            at = int(call["index"]) % base.shape[dim] if name == "select" else index
+            return _put(call, base, _widen(part, dim), dim, np.array([at]), False)
+        where = _slice_positions(call, base, dim, index, part.shape[dim])
+        return _put(call, base, part, dim, where, False)
+    for value in (base, part):
+        call.ties.pin_value(value, range(value.ndim), f"is written through {call.name}, a view without a rule")
+    return Value(base.shape, tuple(fixed(call.ties, base.shape, a, "is written through a view") for a in range(base.ndim)))
+
+
+def _slice_positions(call: Call, base: Value, dim: int, index: int, size: int) -> Labels:
+    if "start" in call.arguments:
+        return np.arange(base.shape[dim])[slice(call["start"], call["end"], call["step"])]
+    sizes: Any = call.get("split_sizes") or call.get("split_size")
+    start = sum(sizes[:index]) if isinstance(sizes, (list, tuple)) else int(sizes) * index
+    return np.arange(start, start + size)
+
+
+@register("aten.flip", "aten.roll", "aten.rot90")
+def _reorder(call: Call) -> Value:
+    value: Value = call["self"]
+    dims = axes_of(value, call.get("dims"))
+    call.ties.pin_value(value, dims, f"is put in another order by {call.name}")
+    keep = tuple(f for f in value.factors if not set(f.axes) & set(dims))
+    new = tuple(fixed(call.ties, value.shape, a, f"is put in another order by {call.name}") for a in dims)
+    return replace(value, factors=keep + new)
+
+
+@register("aten.repeat", "aten.tile")
+def _repeat(call: Call) -> Value:
+    value: Value = call["self"]
+    extra = len(call.shape) - value.ndim
+    wide = Value((1,) * extra + value.shape, tuple(f.moved({a: a + extra for a in f.axes}) for f in value.factors), value.zero)
+    factors = []
+    for factor in wide.factors:
+        times = [call.shape[a] // wide.shape[a] for a in factor.axes]
+        factors.append(replace(factor, labels=np.tile(factor.labels, times), zero=np.tile(factor.zero, times)))
+    return Value(call.shape, tuple(factors), value.zero)

@@ -1,0 +1,70 @@
+"""Tell a recurrent state that is handed on to the next call from a result."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from leanrnn.propagate import Propagation
+from leanrnn.tape import Node
+
+__all__ = ["is_state"]
+
+_PASS = (
+    "view", "_unsafe_view", "transpose", "t", "permute", "squeeze", "unsqueeze", "clone", "alias", "detach", "expand", "_to_copy",
+    "index_select", "native_batch_norm", "native_layer_norm", "native_group_norm", "native_dropout", "copy", "lift_fresh",
+)  # fmt: skip
+_PICK = ("select", "unbind", "gather", "index")
+_CUT = ("slice", "split", "unsafe_split", "split_with_sizes", "chunk")
+
+
+def is_state(found: Propagation, value: int) -> bool:
+    """Whether a value is one step of each width it carries, made by the arithmetic of a cell.
+
+    Steps laid side by side are a sequence of outputs; sums over time, attention and the like are results.
+    """
+    made = {o: node for node in found.tape.nodes for o in node.outs}
+    seen: set[int] = set()
+    todo = [value]
+    while todo:
+        i = todo.pop()
+        if i in seen or i not in made or i not in found.values:
+            continue
+        seen.add(i)
+        more = _sources(found, made[i], i)
+        if more is None:
+            return False
+        todo += more
+    return True
+
+
+def _sources(found: Propagation, node: Node, value: int) -> list[int] | None:
+    """The values a state would have to be made of, or ``None`` if this operator makes no state."""
+    name = node.op.overloadpacket.__name__.rstrip("_")
+    inputs = node.inputs()
+    if node.scatter is not None:
+        return None if name in ("select", *_CUT) else inputs[1:2]
+    if name in ("cat", "stack"):
+        return None if _repeats(found, inputs) else inputs
+    if name in _PICK:
+        return []
+    if name in _CUT:
+        longer = [a for a, b in zip(found.tape.shapes[value], found.tape.shapes[inputs[0]], strict=True) if a != b and a > 1]
+        return inputs[:1] if longer else []
+    if name in _PASS:
+        return inputs[:1]
+    if torch.Tag.pointwise in node.op.tags:
+        return inputs
+    return [] if name in ("addmm", "mm", "linear", "convolution", "zeros", "empty", "full", "zeros_like") else None
+
+
+def _repeats(found: Propagation, parts: list[int]) -> bool:
+    """Whether two of the joined parts carry the same labels."""
+    labels = [
+        set(np.unique(f.labels).tolist())
+        for i in parts
+        if i in found.values
+        for f in found.values[i].factors
+        if found.ties.loose(f.labels)
+    ]
+    return any(a & b for k, a in enumerate(labels) for b in labels[k + 1 :])

@@ -1,0 +1,243 @@
+"""Ties: what the operators of a tape say about labels, collected as arrays.
+
+Two labels are **tied** when neither index can leave without the other. A label is **fixed** when its index cannot leave
+at all, **pinned** when an operator found later says so. Label a **implies** label b when b leaves with a but not the other way
+round (a flattened product of two widths).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leanrnn.labels import Factor, Flags, Labels, Value, expand_to, simplify
+
+__all__ = ["Ties", "contract", "harden", "unify"]
+
+Combine = Callable[[list[Flags]], Flags]
+
+
+@dataclass
+class Ties:
+    """Everything collected in one pass; ``here`` is the operator being read and tags what it says."""
+
+    here: int = -1
+    count: int = 0
+    tied: list[tuple[Labels, Labels, int]] = field(default_factory=list)
+    pins: list[tuple[Labels, str, int]] = field(default_factory=list)
+    needs: list[Labels] = field(default_factory=list)
+    readers: list[Labels] = field(default_factory=list)
+    reads: list[Labels] = field(default_factory=list)
+    """What weights read in the operator at hand: labels along the summed axes; the caller empties it."""
+    carried: list[Labels] = field(default_factory=list)
+    implied: list[tuple[Labels, Labels]] = field(default_factory=list)
+    blocks: list[Labels] = field(default_factory=list)
+    _fixed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1024, np.bool_))
+
+    def fresh(self, size: int, reason: str | None = None) -> Labels:
+        """New labels; with a ``reason`` they are fixed."""
+        labels = np.arange(self.count, self.count + size, dtype=np.int64)
+        self.count += size
+        while self.count > len(self._fixed):
+            self._fixed = np.concatenate([self._fixed, np.zeros_like(self._fixed)])
+        if reason is not None:
+            self._fixed[labels] = True
+            self.pins.append((labels, reason, -1))
+        return labels
+
+    def loose(self, labels: Labels) -> bool:
+        """Whether any of the labels could still leave."""
+        known = labels[labels >= 0]
+        return bool(known.size) and not bool(self._fixed[known].all())
+
+    def tie(self, a: Labels, b: Labels) -> None:
+        """Tie labels pairwise; arrays broadcast."""
+        if a is b or (a.shape == b.shape and np.array_equal(a, b)):
+            return
+        a, b = np.broadcast_arrays(a, b)
+        use = (a >= 0) & (b >= 0) & (a != b)
+        if use.any():
+            self.tied.append((a[use], b[use], self.here))
+
+    def pin(self, labels: Labels, reason: str) -> None:
+        """These labels cannot leave; ``reason`` is for the user."""
+        known = np.unique(labels[labels >= 0])
+        known = known[~self._fixed[known]]
+        if known.size:
+            self.pins.append((known, reason, self.here))
+
+    def pin_value(self, value: Value, axes: Sequence[int], reason: str) -> None:
+        """Pin what could leave along ``axes`` of ``value``."""
+        for factor in value.factors:
+            if factor.main & set(axes):
+                self.pin(factor.labels, reason)
+
+    def need_zero(self, labels: Labels, zero: Flags, reason: str) -> None:
+        """The sum over these indices is only unchanged if what leaves is zero."""
+        self.pin(labels[zero == 0], reason)
+        if (zero == 1).any():
+            self.needs.append(np.unique(labels[(zero == 1) & (labels >= 0)]))
+
+    def imply(self, owner: Labels, derived: Labels) -> None:
+        """``derived`` leaves with ``owner``; arrays broadcast."""
+        owner, derived = np.broadcast_arrays(owner, derived)
+        use = (owner >= 0) & (derived >= 0)
+        self.implied.append((owner[use], derived[use]))
+
+    def collapse(self, factor: Factor, axes: Sequence[int]) -> Factor | None:
+        """Tie all indices along ``axes`` of a factor to each other and drop these axes."""
+        left = tuple(a for a in factor.axes if a not in axes)
+        gone = tuple(i for i, a in enumerate(factor.axes) if a in axes)
+        top = factor.labels.max(axis=gone, keepdims=True)
+        self.tie(top, factor.labels)
+        if not left or not factor.main & set(left):
+            return None
+        zero = factor.zero.min(axis=gone)
+        return simplify(Factor(left, top.squeeze(gone), zero, factor.main & set(left)))
+
+
+def harden(ties: Ties, value: Value) -> Value:
+    """Tie the parts of a stacked tensor: the operator that follows needs it as one block."""
+    if all(set(f.axes) == f.main for f in value.factors):
+        return value
+    factors = []
+    for factor in value.factors:
+        chosen = [a for a in factor.axes if a not in factor.main]
+        hard = ties.collapse(factor, chosen) if chosen else factor
+        if hard is not None:
+            factors.append(hard)
+    return Value(value.shape, tuple(factors), value.zero)
+
+
+def unify(ties: Ties, values: Sequence[Value], shape: Sequence[int], combine: Combine) -> tuple[Factor, ...]:
+    """Tie the labels of operands that meet index by index, all already in the axes of ``shape``.
+
+    ``combine`` makes the zero flags of the result from those of the operands.
+    """
+    members = [(i, f) for i, value in enumerate(values) for f in value.factors]
+    found: list[Factor] = []
+    while members:
+        cluster, grown = [members.pop(0)], True
+        while grown:
+            main = frozenset().union(*(f.main for _, f in cluster))
+            near = [m for m in members if m[1].main & main]
+            members = [m for m in members if not m[1].main & main]
+            cluster, grown = cluster + near, bool(near)
+        found += _unify_cluster(ties, cluster, values, shape, combine)
+    return tuple(found)
+
+
+def _unify_cluster(
+    ties: Ties, cluster: list[tuple[int, Factor]], values: Sequence[Value], shape: Sequence[int], combine: Combine
+) -> list[Factor]:
+    by_operand: dict[int, list[Factor]] = {}
+    for i, factor in cluster:
+        by_operand.setdefault(i, []).append(factor)
+    most = max(len(fs) for fs in by_operand.values())
+    owners = next(fs for fs in by_operand.values() if len(fs) == most)
+    rows: list[dict[int, Factor]] = [{} for _ in range(most)]
+    for i, factors in by_operand.items():
+        if len(factors) == most and all(_alike(a, b) for a, b in zip(owners, factors, strict=True)):
+            for row, factor in zip(rows, factors, strict=True):
+                row[i] = factor
+        elif len(factors) == 1:
+            for owner in owners:
+                axes = sorted({*owner.axes, *factors[0].axes})
+                sizes = [shape[a] for a in axes]
+                ties.imply(expand_to(owner, axes, sizes)[0], expand_to(factors[0], axes, sizes)[0])
+        else:
+            for factor in (*factors, *owners):
+                ties.pin(factor.labels, "two flattened products of widths meet in different orders")
+    return [f for row in rows if row for f in [_tie_row(ties, row, values, shape, combine)] if f is not None]
+
+
+def _alike(a: Factor, b: Factor) -> bool:
+    """Whether two factors of a flattened product repeat in the same pattern (always, for plain factors)."""
+    if a is b or a.labels.ndim > 1 or b.labels.ndim > 1 or a.labels.shape != b.labels.shape:
+        return True
+    if np.array_equal(a.labels, b.labels):
+        return True
+    return np.array_equal(_pattern(a.labels), _pattern(b.labels)) or _distinct(a.labels) or _distinct(b.labels)
+
+
+def _distinct(labels: Labels) -> bool:
+    return len(np.unique(labels)) == len(labels)
+
+
+def _pattern(labels: Labels) -> Labels:
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
+def _tie_row(
+    ties: Ties, row: dict[int, Factor], values: Sequence[Value], shape: Sequence[int], combine: Combine
+) -> Factor | None:
+    factors = list(row.values())
+    axes = sorted(set().union(*(f.axes for f in factors)))
+    common = sorted(set(factors[0].axes).intersection(*(f.axes for f in factors)))
+    if not common:
+        common = axes
+    sizes = [shape[a] for a in axes]
+    wide = {i: expand_to(f, axes, sizes) for i, f in row.items()}
+    first = next(iter(wide.values()))[0]
+    labels = first
+    for other, _ in list(wide.values())[1:]:
+        ties.tie(first, other)
+        labels = np.where(labels >= 0, labels, other)
+    none = {True: np.full((), 2, np.int8), False: np.zeros((), np.int8)}
+    flags = combine([wide[i][1] if i in wide else none[v.zero] for i, v in enumerate(values)])
+    gone = tuple(i for i, a in enumerate(axes) if a not in common)
+    zero = np.broadcast_to(flags, sizes)
+    if gone:
+        labels, zero = labels.max(axis=gone), zero.min(axis=gone)
+    main = frozenset().union(*(f.main for f in factors)) & set(common)
+    return simplify(Factor(tuple(common), labels, zero, frozenset(main)))
+
+
+def contract(
+    ties: Ties,
+    operands: Sequence[tuple[Value, str]],
+    out: str,
+    shape: Sequence[int],
+    weights: Sequence[bool],
+) -> Value:
+    """A sum of products in einsum's letters: shared letters are tied, letters not in ``out`` are summed over.
+
+    ``weights`` says which operands are made of parameters alone: along a summed axis they are readers.
+    """
+    letters = out + "".join(sorted({c for _, names in operands for c in names} - set(out)))
+    sizes = {c: n for value, names in operands for c, n in zip(names, value.shape, strict=True)}
+    space = [sizes[c] for c in letters]
+    moved = []
+    for value, names in operands:
+        to = {a: letters.index(c) for a, c in enumerate(names)}
+        moved.append(Value(tuple(space), tuple(f.moved(to) for f in value.factors), value.zero))
+    summed = {i for i, c in enumerate(letters) if c not in out}
+    for value, is_weight in zip(moved, weights, strict=True):
+        for factor in value.factors:
+            if is_weight and factor.main & summed:
+                ties.readers.append(factor.labels.reshape(-1))
+                ties.reads.append(factor.labels.reshape(-1))
+    merged = unify(ties, moved, space, lambda flags: _most(flags))
+    factors = []
+    for factor in merged:
+        if factor.main & summed:
+            reason = "is summed over with what is not zero when the component is"
+            ties.need_zero(factor.labels, factor.zero, reason)
+            ties.collapse(factor, [a for a in factor.axes if a not in summed])
+            continue
+        chosen = [a for a in factor.axes if a in summed]
+        left = ties.collapse(factor, chosen) if chosen else factor
+        if left is not None:
+            factors.append(left)
+    return Value(tuple(shape), tuple(factors), any(v.zero for v, _ in operands))
+
+
+def _most(flags: list[Flags]) -> Flags:
+    top = flags[0]
+    for other in flags[1:]:
+        top = np.maximum(top, other)
+    return top
