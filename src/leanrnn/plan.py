@@ -47,7 +47,9 @@ class Plan:
     ) -> Plan:
         """This plan followed by another cut of the model it left."""
         layers = {name: np.flatnonzero(mask) for name, mask in masks.items()}
-        return Plan(_chained(self.layers, layers), _chained(self.cuts, cuts), {**self.numbers, **numbers}, plain)
+        # A layer that was found again under the name of another one is not the same layer.
+        same = {name: kept for name, kept in self.layers.items() if len(masks.get(name, kept)) == len(kept)}
+        return Plan(_chained(same, layers), _chained(self.cuts, cuts), {**self.numbers, **numbers}, plain)
 
     def with_numbers(self, numbers: Mapping[tuple[str, tuple[str | int, ...]], int]) -> Plan:
         """This plan with further numbers set."""
