@@ -72,7 +72,8 @@ class GroupLasso:
             raise GroupsError(f"epsilon is {epsilon}. Give a number of at least 0; the paper uses 1e-8.")
         self.groups, self.epsilon, self.size_weighted, self.biases = groups, epsilon, size_weighted, biases
         self._index = GroupIndex(groups, self._counts)
-        self._sizes = {layer.name: layer.group_sizes for layer in groups}
+        self.sizes: dict[str, list[int]] = {layer.name: layer.group_sizes.tolist() for layer in groups}
+        """Sizes of the groups when the penalty was built, by layer."""
         self._roots: tuple[Any, Tensor] = (None, torch.empty(0))
 
     def _counts(self, layer: Layer, strip: Strip) -> bool:
@@ -130,14 +131,18 @@ class GroupLasso:
 
     def cut_(self, masks: Mapping[str, NDArray[np.bool_]]) -> None:
         """Keep the sizes of the components that stay; called before ``groups`` are cut."""
-        self._sizes = {name: sizes[masks[name]] for name, sizes in self._sizes.items()}
+        self.set_sizes({name: np.asarray(sizes)[masks[name]].tolist() for name, sizes in self.sizes.items()})
+
+    def set_sizes(self, sizes: Mapping[str, Sequence[int]]) -> None:
+        """Take these for the sizes of the groups, by layer; they matter when ``size_weighted``."""
+        self.sizes, self._roots = {name: list(counts) for name, counts in sizes.items()}, (None, torch.empty(0))
 
     def _weights(self) -> Tensor:
         index, key = self._index, (self.groups.layers, self._index.device, self._index.dtype)
         if self._roots[0] != key:
-            if {name: len(sizes) for name, sizes in self._sizes.items()} != self.groups.widths:
-                self._sizes = {layer.name: layer.group_sizes for layer in self.groups}
-            sizes = np.concatenate([self._sizes[name] for name in self.groups.names])
+            if {name: len(sizes) for name, sizes in self.sizes.items()} != self.groups.widths:
+                self.sizes = {layer.name: layer.group_sizes.tolist() for layer in self.groups}
+            sizes = np.concatenate([self.sizes[name] for name in self.groups.names])
             roots = torch.from_numpy(np.sqrt(sizes) if self.size_weighted else np.ones(len(sizes)))
             self._roots = (key, roots.to(index.device, index.dtype))
         return self._roots[1]
