@@ -89,10 +89,9 @@ def check_supported(model: nn.Module, example: Any) -> None:
             raise UnsupportedModelError(f"{name} is quantised ({tensor.dtype}). Shrink the float model first, then quantise.")
         if isinstance(tensor, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)):
             raise UnsupportedModelError(f"{name} has no shape yet. Run the model once before discover.")
-    devices = {p.device for p in model.parameters()}
-    for tensor in leaves(example):
-        if len(devices) == 1 and tensor.device not in devices and tensor.ndim > 0:
-            raise DiscoveryError(f"the example is on {tensor.device} and the model on {devices.pop()}. Move one of them.")
+    mine, given = {p.device.type for p in model.parameters()}, {t.device.type for t in leaves(example)}
+    if mine and given and not mine & given:
+        raise DiscoveryError(f"the example is on {given.pop()} and the model on {mine.pop()}. Move one of them.")
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:

@@ -26,7 +26,7 @@ __all__ = ["Node", "Ref", "Tape", "opaque_kernels_off", "record"]
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parent)
-_INFRASTRUCTURE = ("_python_dispatch.py", "_ops.py", "_stats.py", "_tensor.py", "_compile.py", "eval_frame.py")
+_LAYERS = str(Path(_TORCH, "nn"))
 _RNN = (str(Path(_TORCH, "nn", "modules", "rnn.py")), str(Path(_HERE, "layers")))
 
 
@@ -239,12 +239,16 @@ def _aliases(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 def _where() -> tuple[str, bool]:
     """File and line of the innermost frame outside torch and leanrnn, and whether torch's own recurrent code runs."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.endswith(_INFRASTRUCTURE):
+    while frame is not None and frame.f_code.co_filename.startswith(_TORCH) and not _in_layers(frame):
         frame = frame.f_back
     fused = frame is not None and frame.f_code.co_filename.startswith(_RNN)
     while frame is not None and frame.f_code.co_filename.startswith((_TORCH, _HERE)):
         frame = frame.f_back
     return ("torch" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"), fused
+
+
+def _in_layers(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_LAYERS)
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ import torch
 
 from leanrnn.labels import Value
 from leanrnn.rules.base import Call, fixed, register
+from leanrnn.ties import harden
 
 _BY_DATA = "is indexed by data"
 
@@ -36,9 +37,10 @@ def _positions(call: Call) -> Value:
     return Value(call.shape, tuple(fixed(call.ties, call.shape, a, reason) for a in range(len(call.shape))))
 
 
-@register("aten.index_select")
+@register("aten.index_select", soft=True)
 def _index_select(call: Call) -> Value:
-    value: Value = call["self"]
+    """Torch's own recurrent code puts a stacked state back into the order of the batch; anybody else needs it as one block."""
+    value: Value = call["self"] if call.fused else harden(call.ties, call["self"])
     return _replaced(call, value, [value.axis(call["dim"])], call.shape)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from leanrnn.labels import Flags, Value, broadcast, take
@@ -72,16 +73,17 @@ def zero_subsets(call: Call, values: Sequence[Value]) -> list[Subset]:
     key = f"{call.op} {plain} {dtypes} {[place[id(v)] for v in call.tensors() if id(v) in place]}"
     if key not in _tried:
         found: list[Subset] = []
-        for size in range(1, len(values) + 1):
-            for subset in combinations(range(len(values)), size):
-                if not any(set(f) <= set(subset) for f in found) and _gives_zero(call, place, dtypes, subset):
-                    found.append(subset)
+        with _disable_current_modes():  # real numbers are needed even where the model's are not real
+            for size in range(1, len(values) + 1):
+                for subset in combinations(range(len(values)), size):
+                    if not any(set(f) <= set(subset) for f in found) and _gives_zero(call, place, dtypes, subset):
+                        found.append(subset)
         _tried[key] = found
     return _tried[key]
 
 
 def _gives_zero(call: Call, place: dict[int, int], dtypes: Sequence[torch.dtype], subset: Subset) -> bool:
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator("cpu").manual_seed(0)
     for _ in range(3):
         samples = [_sample(dtype, i in subset, generator) for i, dtype in enumerate(dtypes)]
         fill = lambda v: samples[place[id(v)]] if isinstance(v, Value) and id(v) in place else v  # noqa: E731, B023
@@ -112,13 +114,13 @@ def _apply(op: Any, arguments: dict[str, Any]) -> torch.Tensor:
 
 
 def _sample(dtype: torch.dtype, zero: bool, generator: torch.Generator) -> torch.Tensor:
+    draw = torch.rand(4, generator=generator, device="cpu")
     if zero:
-        return torch.zeros(4, dtype=dtype)
-    draw = torch.rand(4, generator=generator) + 0.5
-    sign = torch.tensor([1.0, -1.0, 1.0, -1.0])
+        return torch.zeros_like(draw, dtype=dtype)
     if dtype == torch.bool:
-        return torch.rand(4, generator=generator) < 0.5
-    return (draw * sign).to(dtype) if dtype.is_floating_point or dtype.is_complex else torch.tensor([1, 2, 1, 3]).to(dtype)
+        return draw < 0.5
+    numbers = draw.new_tensor([1.0, -1.0, 2.0, -2.0])
+    return ((draw + 0.5) * numbers).to(dtype) if dtype.is_floating_point or dtype.is_complex else numbers.abs().to(dtype)
 
 
 @register("aten.native_dropout")
