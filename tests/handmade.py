@@ -41,7 +41,7 @@ def language_groups(model: LanguageModel) -> Groups:
         strips = [strip(model, f"rnn.weight_{part}_l{i}", 0, width, "weight") for part in ("ih", "hh")]
         strips += [strip(model, name, 1, width, "weight", True) for name in (f"rnn.weight_hh_l{i}", reader)]
         strips += [strip(model, f"rnn.bias_{part}_l{i}", 0, width, "bias") for part in ("ih", "hh")]
-        layers.append(Layer(f"rnn.{i}", width, tuple(strips)))
+        layers.append(Layer(f"rnn.l{i}", width, tuple(strips)))
     return Groups(layers, model=model)
 
 

@@ -95,42 +95,42 @@ def test_norms_leave_epsilon_out(make):
 
 def test_a_dead_group_has_no_norm_and_no_gradient():
     _, groups = language()
-    kill_(groups, {"rnn.0": [2, 4], "rnn.1": [0]})
+    kill_(groups, {"rnn.l0": [2, 4], "rnn.l1": [0]})
     penalty = GroupLasso(groups)
     penalty.add_gradient_(1.0)
     assert [int(n.count_nonzero()) for n in penalty.norms().values()] == [4, 5]
     assert all(g.isfinite().all() for g in grads(groups.model).values())
     living = alive(groups)
-    assert np.flatnonzero(~living["rnn.0"]).tolist() == [2, 4] and np.flatnonzero(~living["rnn.1"]).tolist() == [0]
+    assert np.flatnonzero(~living["rnn.l0"]).tolist() == [2, 4] and np.flatnonzero(~living["rnn.l1"]).tolist() == [0]
 
 
 def test_a_weight_too_small_to_square_is_alive():
     model, groups = language(dtype=torch.float32)
-    kill_(groups, {"rnn.0": [1]})
+    kill_(groups, {"rnn.l0": [1]})
     model.rnn.weight_hh_l0.data[1, 3] = 1e-30
-    assert alive(groups)["rnn.0"][1] and group_norms(groups)["rnn.0"][1] == 0
+    assert alive(groups)["rnn.l0"][1] and group_norms(groups)["rnn.l0"][1] == 0
 
 
 def test_biases_decide_only_where_the_value_itself_is_read():
     model, groups = language()
-    kill_(groups, {"rnn.0": [1]})
+    kill_(groups, {"rnn.l0": [1]})
     groups.layers = tuple(Layer(la.name, la.width, la.strips, needs_zero_bias=True) for la in groups)
-    assert alive(groups)["rnn.0"][1]
+    assert alive(groups)["rnn.l0"][1]
     GroupLasso(groups, biases=True).add_gradient_(1.0)
     assert model.rnn.bias_ih_l0.grad is not None
-    kill_(groups, {"rnn.0": [1]}, biases=True)
-    assert not alive(groups)["rnn.0"][1]
+    kill_(groups, {"rnn.l0": [1]}, biases=True)
+    assert not alive(groups)["rnn.l0"][1]
 
 
 def test_frozen_parameters_count_but_do_not_move():
     model, groups = language()
-    before = GroupLasso(groups).norms()["rnn.1"]
+    before = GroupLasso(groups).norms()["rnn.l1"]
     model.head.weight.requires_grad_(False)
     weight = model.head.weight.clone()
     penalty = GroupLasso(groups)
     penalty.add_gradient_(1.0)
     penalty.value().backward()
-    torch.testing.assert_close(penalty.norms()["rnn.1"], before)
+    torch.testing.assert_close(penalty.norms()["rnn.l1"], before)
     penalty.proximal_(0.1)
     assert model.head.weight.grad is None and torch.equal(model.head.weight, weight)
 
@@ -147,7 +147,7 @@ def test_follows_new_parameters_and_cut_groups():
     model.head.weight = nn.Parameter(torch.ones_like(model.head.weight))
     torch.testing.assert_close(penalty.value(), value_by_loop(groups, True))
     smaller, _ = language(width=3)
-    masks = groups.keep_mask({"rnn.0": [0, 1, 2], "rnn.1": [1, 2, 4]})
+    masks = groups.keep_mask({"rnn.l0": [0, 1, 2], "rnn.l1": [1, 2, 4]})
     penalty.cut_(masks)
     # The size of a group that stays is the one at construction, so the pull on it does not change.
     old = [layer.group_size for layer in groups]
@@ -280,4 +280,4 @@ def test_runs_on_meta_where_nothing_can_be_read_back():
     penalty.value().backward()
     penalty.add_gradient_(1.0)
     penalty.proximal_(1.0)
-    assert penalty.norms()["rnn.0"].is_meta
+    assert penalty.norms()["rnn.l0"].is_meta

@@ -206,7 +206,7 @@ def test_state_goes_through_a_file_and_checks_what_it_meets():
     _, other = hooked(OPTIMIZERS["sgd"], steps=0, strength=linear_ramp(1.0, 10))
     other.load_state_dict(state)
     assert other.strength == 0.3 and other.state_dict() == state
-    cases = {"widths": {"rnn.0": 3}, "mode": "loss", "penalty": "L1", "format": 99}
+    cases = {"widths": {"rnn.l0": 3}, "mode": "loss", "penalty": "L1", "format": 99}
     for key, value in cases.items():
         with pytest.raises(GroupsError):
             other.load_state_dict(state | {key: value})
@@ -217,8 +217,8 @@ def test_state_goes_through_a_file_and_checks_what_it_meets():
 def test_status_is_a_line_and_a_flat_dict():
     _, sparsifier = hooked(OPTIMIZERS["sgd"], steps=2)
     status = sparsifier.status()
-    assert "\n" not in str(status) and "rnn.0 6/6" in str(status)
+    assert "\n" not in str(status) and "rnn.l0 6/6" in str(status)
     flat = status.as_dict()
-    assert flat["rnn.1/alive"] == flat["rnn.1/width"] == 6 and flat["step"] == 2
-    assert flat["rnn.0/norm_q0"] <= flat["rnn.0/norm_q50"] <= flat["rnn.0/norm_q100"]
+    assert flat["rnn.l1/alive"] == flat["rnn.l1/width"] == 6 and flat["step"] == 2
+    assert flat["rnn.l0/norm_q0"] <= flat["rnn.l0/norm_q50"] <= flat["rnn.l0/norm_q100"]
     assert flat["penalty"] == pytest.approx(STRENGTH * float(sparsifier.penalty.value().detach()))

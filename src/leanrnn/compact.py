@@ -1,4 +1,4 @@
-"""What compaction needs besides surgery: which components go, copies of the model, states carried along."""
+"""What compaction needs besides surgery: a record, copies of the model, states carried along."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, Indices, index_tensor, named_tensors
 from leanrnn.layers.states import Former, compose
-from leanrnn.norms import alive
 from leanrnn.surgery import Masks
 
-__all__ = ["Compaction", "Memory", "copy_root", "living_masks"]
+__all__ = ["Compaction", "Memory", "copy_root"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +37,6 @@ class Compaction:
     def __str__(self) -> str:
         parts = [f"{name} -{len(gone)} = {self.widths[name]}" for name, gone in self.removed.items() if len(gone)]
         return f"step {self.step}: {', '.join(parts) or 'nothing removed'}"
-
-
-def living_masks(groups: Groups) -> dict[str, NDArray[np.bool_]]:
-    """Per layer which components stay: the living, and the first where none lives."""
-    masks = alive(groups)
-    for name, mask in masks.items():
-        if not mask.any() and len(mask):
-            masks[name] = np.arange(len(mask)) == 0
-    return masks
 
 
 def copy_root(copy: nn.Module, groups: Groups) -> nn.Module:

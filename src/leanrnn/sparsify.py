@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from leanrnn.compact import Compaction, Memory, copy_root, living_masks
+from leanrnn.choose import choose
+from leanrnn.compact import Compaction, Memory, copy_root
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, named_tensors
 from leanrnn.optimizers import (
@@ -173,7 +174,7 @@ class Sparsifier:
         return self._compact()
 
     def _compact(self) -> Compaction:
-        groups, masks = self.groups, living_masks(self.groups)
+        groups, masks = self.groups, choose(self.groups)
         removed = {name: (~mask).nonzero()[0] for name, mask in masks.items()}
         if any(len(gone) for gone in removed.values()):
             roots = [copy_root(copy, groups) for copy in self.copies]
