@@ -6,11 +6,12 @@ equal an old width are set to the new one, and what makes the model right again 
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from leanrnn.groups import Groups
 from leanrnn.layers import Recurrent
@@ -19,14 +20,14 @@ from leanrnn.surgery import Masks
 
 __all__ = ["settle"]
 
-ATTEMPTS = 64
-Choice = dict[tuple[str, tuple[str | int, ...]], str]
-"""For a number (module, path), the layer whose width it is to be."""
+Number = tuple[str, tuple[str | int, ...]]
+"""A number in a module: the module's name and the path of the attribute."""
+Choice = dict[Number, str]
+"""For a number, the layer whose width it is to be."""
+Check = Callable[[nn.Module], object]
 
 
-def settle(
-    model: nn.Module, groups: Groups, masks: Masks, check: Callable[[nn.Module], object]
-) -> tuple[Remembered, ...]:
+def settle(model: nn.Module, groups: Groups, masks: Masks, check: Check) -> tuple[Remembered, ...]:
     """Make a model that was just cut pass ``check``, which raises if it does not, by setting remembered numbers.
 
     Returns the numbers that had to be set, for ``groups.remembered``; if nothing helps, the first error is raised::
@@ -38,34 +39,72 @@ def settle(
         check(model)
         return ()
     except Exception as first:
-        for choice in itertools.islice(_choices(_options(model, groups, masks)), ATTEMPTS):
-            if _works(model, choice, masks, check):
-                return tuple(Remembered(module, path, layer) for (module, path), layer in choice.items())
-        raise first
+        choice = _search(model, _options(model, groups, masks), masks, check)
+        if choice is None:
+            raise first
+    numbers = _values(model, choice, masks)
+    _set(model, numbers)
+    set_plan(model, (plan_of(model) or Plan()).with_numbers(numbers))
+    return tuple(Remembered(module, path, layer) for (module, path), layer in choice.items())
 
 
-def _works(model: nn.Module, choice: Choice, masks: Masks, check: Callable[[nn.Module], object]) -> bool:
-    """Whether the model passes with these numbers; if not, they are set back."""
+def _search(model: nn.Module, options: Mapping[Number, list[str]], masks: Masks, check: Check) -> Choice | None:
+    """Add the number with which the run gets farthest, until it passes; at last try all of them at once."""
+    choice: Choice = {}
+    reached = _progress(model, choice, masks, check)
+    left = dict(options)
+    while left:
+        trials = [{**choice, key: layer} for key, layers in left.items() for layer in layers]
+        scores = [_progress(model, trial, masks, check) for trial in trials]
+        best = max(range(len(trials)), key=scores.__getitem__)
+        if scores[best] <= reached:
+            break
+        choice, reached = trials[best], scores[best]
+        if reached == math.inf:
+            return choice
+        left = {key: layers for key, layers in left.items() if key not in choice}
+    everything = {key: layers[0] for key, layers in options.items()}
+    return everything if options and _progress(model, everything, masks, check) == math.inf else None
+
+
+def _progress(model: nn.Module, choice: Choice, masks: Masks, check: Check) -> float:
+    """Operators executed before the check failed, infinite if it passed; the model's numbers are set back."""
     before = {key: get_number(model, *key) for key in choice}
-    after = {key: int(masks[layer].sum()) if layer else _former(model, key[0]) for key, layer in choice.items()}
-    _set(model, after)
+    counter = _Counter()  # type: ignore[no-untyped-call]
     try:
-        check(model)
+        _set(model, _values(model, choice, masks))
+        with counter:
+            check(model)
+        return math.inf
     except Exception:  # any failure of the user's forward only says that these numbers are not the ones
+        return counter.count
+    finally:
         _set(model, before)
-        return False
-    set_plan(model, (plan_of(model) or Plan()).with_numbers(after))
-    return True
 
 
-def _set(model: nn.Module, numbers: Mapping[tuple[str, tuple[str | int, ...]], int]) -> None:
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.count += 1
+        return result
+
+
+def _values(model: nn.Module, choice: Choice, masks: Masks) -> dict[Number, int]:
+    return {key: int(masks[layer].sum()) if layer else _former(model, key[0]) for key, layer in choice.items()}
+
+
+def _set(model: nn.Module, numbers: Mapping[Number, int]) -> None:
     for (module, path), value in numbers.items():
         set_number(model, module, path, value)
 
 
-def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[tuple[str, tuple[str | int, ...]], list[str]]:
+def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Number, list[str]]:
     """Numbers that equal the old width of a cut layer, and the layers it could be the width of."""
-    found: dict[tuple[str, tuple[str | int, ...]], list[str]] = {}
+    found: dict[Number, list[str]] = {}
     for name, module in model.named_modules():
         if isinstance(module, Recurrent) and module.former and not module.equal:
             # Code that makes a state of rnn.hidden_size wants one number; the former one is accepted for every layer.
@@ -104,19 +143,6 @@ def _inside(value: Any, depth: int) -> Iterator[tuple[tuple[str | int, ...], int
         items = list(vars(value).items())
     for key, item in items:
         yield from (((key, *path), number) for path, number in _inside(item, depth - 1))
-
-
-def _choices(options: Mapping[tuple[str, tuple[str | int, ...]], list[str]]) -> Iterator[Choice]:
-    """All numbers at once, then layer by layer, then one by one, then every combination."""
-    if not options:
-        return
-    yield {key: layers[0] for key, layers in options.items()}
-    for layer in dict.fromkeys(layer for layers in options.values() for layer in layers):
-        yield {key: layer for key, layers in options.items() if layer in layers}
-    for key, layers in options.items():
-        yield from ({key: layer} for layer in layers)
-    for picked in itertools.product(*([None, *layers] for layers in options.values())):
-        yield {key: layer for key, layer in zip(options, picked, strict=True) if layer is not None}
 
 
 def _former(model: nn.Module, name: str) -> int:

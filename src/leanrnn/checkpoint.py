@@ -1,0 +1,162 @@
+"""A shrunk model in one safetensors file: its tensors, and the plan of what was cut as JSON beside them. No pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from leanrnn.errors import CheckpointError, GroupsError
+from leanrnn.groups import named_tensors
+from leanrnn.plan import Plan, plan_of, set_number, set_plan
+from leanrnn.surgery import cut_tensors_
+
+__all__ = ["FORMAT", "load", "save"]
+
+FORMAT = 1
+"""Version of the file; a reader refuses what is newer."""
+_KEY = "leanrnn"
+
+
+def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write ``model``, shrunk or not, to ``path``; the file is complete or is not there. ::
+
+    leanrnn.save(small, "small.safetensors")
+    small = leanrnn.load("small.safetensors", lambda: Model(vocabulary=10000, width=1500))
+    """
+    target = Path(path)
+    tensors, same = _distinct(model)
+    plan = plan_of(model) or Plan()
+    header = {_KEY: json.dumps({"format": FORMAT, "same": same, "plan": plan.to_json()})}
+    # Beside the target, so that the last step is a rename within one file system.
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    os.close(handle)
+    try:
+        save_file(tensors, name, metadata=header)
+        _publish(Path(name), target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str], factory: Callable[[], nn.Module]) -> nn.Module:
+    """The model that :func:`save` wrote. ``factory`` is the constructor of the dense model it was shrunk from.
+
+    :class:`CheckpointError` says which tensor does not fit if it is another model's constructor, and tells a damaged,
+    foreign or newer file from each other.
+    """
+    tensors, same, plan = _read(Path(path))
+    model = factory()
+    _check_factory(model, plan, path)
+    try:
+        _apply(model, plan)
+    except (GroupsError, IndexError, RuntimeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path} cannot be rebuilt from {type(model).__name__}: {error}. Pass the constructor of the dense model."
+        ) from error
+    _fill(model, {**tensors, **{name: tensors[first] for name, first in same.items()}}, path)
+    return model
+
+
+def _distinct(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Every tensor of the state once, and for its further names the name it is stored under."""
+    tensors: dict[str, Tensor] = {}
+    same: dict[str, str] = {}
+    first: dict[tuple[Any, ...], str] = {}
+    for name, tensor in model.state_dict().items():
+        if not isinstance(tensor, Tensor):
+            raise CheckpointError(f"{name} in the state of the model is no tensor. Save it apart from the model.")
+        place = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.numel() and place in first:
+            same[name] = first[place]
+        else:
+            first[place] = name
+            # A tensor that shares its memory with others (a view, a flattened block) is stored on its own.
+            tensors[name] = tensor.detach().contiguous().clone() if _is_part(tensor) else tensor.detach()
+    return tensors, same
+
+
+def _is_part(tensor: Tensor) -> bool:
+    return not tensor.is_contiguous() or tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()
+
+
+def _publish(written: Path, target: Path) -> None:
+    """Put a written file in its place, with its bytes on the disk first and the rights any new file would get."""
+    with written.open("rb") as file:
+        os.fsync(file.fileno())
+    mask = os.umask(0)
+    os.umask(mask)
+    written.chmod(0o666 & ~mask)
+    written.replace(target)
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], Plan]:
+    if not path.is_file():
+        raise CheckpointError(f"there is no file {path}. Write one with leanrnn.save(model, path).")
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = (file.metadata() or {}).get(_KEY)
+            same, plan = _parsed(path, header)
+            return {name: file.get_tensor(name) for name in file.keys()}, same, plan  # no mapping
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{path} is damaged or no safetensors file ({error}). Copy it again from where it was written."
+        ) from error
+
+
+def _parsed(path: Path, header: str | None) -> tuple[dict[str, str], Plan]:
+    if header is None:
+        raise CheckpointError(
+            f"{path} was not written by leanrnn. Load it with safetensors, or write one with leanrnn.save."
+        )
+    try:
+        data = json.loads(header)
+        version = int(data["format"])
+        if version <= FORMAT:
+            return dict(data["same"]), Plan.from_json(data["plan"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"the plan in {path} cannot be read ({error}). Write the file again.") from error
+    raise CheckpointError(f"{path} has format {version}, and this leanrnn reads up to {FORMAT}. Update leanrnn.")
+
+
+def _check_factory(model: nn.Module, plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Every tensor that is to be cut is there and long enough, named one by one if not."""
+    tensors = named_tensors(model)
+    for (name, axis), kept in plan.cuts.items():
+        shape = tuple(tensors[name].shape) if name in tensors else None
+        if shape is None or axis >= len(shape) or max(kept) >= shape[axis]:
+            raise CheckpointError(
+                f"{path} keeps index {max(kept)} along axis {axis} of {name!r}, which the factory's "
+                f"{type(model).__name__} has as {shape}. Pass the constructor of the dense model, with its sizes."
+            )
+
+
+def _apply(model: nn.Module, plan: Plan) -> None:
+    cut_tensors_(model, {key: np.asarray(kept, np.int64) for key, kept in plan.cuts.items()}, plan.plain)
+    for (module, path), value in plan.numbers.items():
+        set_number(model, module, path, value)
+    set_plan(model, plan)
+
+
+def _fill(model: nn.Module, tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+    """Strictly: the same names and the same shapes, or an error that names the first that is not."""
+    state = model.state_dict()
+    for name in [*state, *tensors]:
+        here = tuple(state[name].shape) if name in state else None
+        there = tuple(tensors[name].shape) if name in tensors else None
+        if here != there:
+            raise CheckpointError(
+                f"{name!r} has shape {there} in {path} and {here} in the factory's {type(model).__name__}, cut to size. "
+                "Pass the constructor of the dense model, with its sizes."
+            )
+    with torch.no_grad():
+        model.load_state_dict(dict(tensors), strict=True)
