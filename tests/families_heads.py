@@ -17,7 +17,9 @@ def _pooled(pool: Callable[[Any, Any, Any], Tensor], width: int = H, **options: 
         out, h = m.rnn(x)
         return m.head(pool(m, out, h))
 
-    model = Run(forward, rnn=nn.GRU(5, H, 2, batch_first=True, **options), head=nn.Linear(width, 3), score=nn.Linear(H, 1))
+    model = Run(
+        forward, rnn=nn.GRU(5, H, 2, batch_first=True, **options), head=nn.Linear(width, 3), score=nn.Linear(H, 1)
+    )
     reverse = ("", "_reverse") if options.get("bidirectional") else ("",)
     return Family(model, _x(), {f"rnn.l{i}{d}": H for i in (0, 1) for d in reverse})
 

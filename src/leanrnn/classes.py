@@ -135,7 +135,9 @@ def _mark_states(found: Propagation, of: Labels, marks: NDArray[np.bool_]) -> No
     by_name: dict[str, list[set[int]]] = {}
     for owner in found.owners:
         if owner.kind == "parameter":
-            by_name.setdefault(owner.name, []).append(set(np.unique(of[owner.start : owner.start + owner.size]).tolist()))
+            by_name.setdefault(owner.name, []).append(
+                set(np.unique(of[owner.start : owner.start + owner.size]).tolist())
+            )
     for axes in by_name.values():
         for i, a in enumerate(axes):
             for b in axes[i + 1 :]:
@@ -191,7 +193,12 @@ def layers_of(found: Propagation, classes: Classes, wanted: NDArray[np.bool_]) -
 
 
 def _layer(
-    found: Propagation, classes: Classes, members: _Members, use: NDArray[np.bool_], roles: dict[int, tuple[Role, bool]], names: set[str]
+    found: Propagation,
+    classes: Classes,
+    members: _Members,
+    use: NDArray[np.bool_],
+    roles: dict[int, tuple[Role, bool]],
+    names: set[str],
 ) -> Layer | None:
     cls, owner, position = members.cls[use], members.owner[use], members.position[use]
     first = {}

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.classes import Classes, layers_of, solve, width_name
 from leanrnn.copying import copy_example, user_line
@@ -64,8 +65,8 @@ def discover(
     layers, narrow = _too_narrow(layers)
     groups = Groups(_chosen(layers, include, exclude), pinned + narrow, model)
     groups.example = example
-    if prove and groups.layers:
-        prove_layers(model, groups, example)
+    if prove and groups.layers and _has_numbers(model):
+        prove_layers(model, groups, example, _input_hints(found, classes, groups))
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
             "this run of the model has no recurrent width. Give an example with at least two time steps, "
@@ -79,14 +80,22 @@ def check_supported(model: nn.Module, example: Any) -> None:
     for name, module in model.named_modules():
         where = name or "the model"
         if isinstance(module, torch.jit.ScriptModule):
-            raise UnsupportedModelError(f"{where} is a TorchScript module, whose weights are frozen into a program. Pass the Python module.")
+            raise UnsupportedModelError(
+                f"{where} is a TorchScript module, whose weights are frozen into a program. Pass the Python module."
+            )
         if "quantized" in type(module).__module__:
-            raise UnsupportedModelError(f"{where} is quantised ({type(module).__name__}). Shrink the float model first, then quantise.")
+            raise UnsupportedModelError(
+                f"{where} is quantised ({type(module).__name__}). Shrink the float model first, then quantise."
+            )
     for name, tensor in named_tensors(model).items():
         if type(tensor).__name__ == "DTensor":
-            raise UnsupportedModelError(f"{name} is a DTensor (FSDP or tensor parallel). Discover and shrink on the unsharded model.")
+            raise UnsupportedModelError(
+                f"{name} is a DTensor (FSDP or tensor parallel). Discover and shrink on the unsharded model."
+            )
         if tensor.is_quantized:
-            raise UnsupportedModelError(f"{name} is quantised ({tensor.dtype}). Shrink the float model first, then quantise.")
+            raise UnsupportedModelError(
+                f"{name} is quantised ({tensor.dtype}). Shrink the float model first, then quantise."
+            )
         if isinstance(tensor, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)):
             raise UnsupportedModelError(f"{name} has no shape yet. Run the model once before discover.")
     mine, given = {p.device.type for p in model.parameters()}, {t.device.type for t in leaves(example)}
@@ -124,6 +133,24 @@ def _result_pins(
     return pins
 
 
+def _has_numbers(model: nn.Module) -> bool:
+    """A model without numbers (on the meta device, or fake) has nothing to compare."""
+    return not any(t.device.type == "meta" or isinstance(t, FakeTensor) for t in named_tensors(model).values())
+
+
+def _input_hints(found: Propagation, classes: Classes, groups: Groups) -> dict[str, str]:
+    """Layers whose components are also indices of an input the caller hands in, with what to say if that holds them."""
+    starts = {(o.name, o.axis): o.start for o in found.owners if o.kind != "input"}
+    hints = {}
+    for owner in (o for o in found.owners if o.kind == "input"):
+        reached = set(classes.of[owner.start : owner.start + owner.size].tolist())
+        for layer in groups:
+            strip = layer.strips[0]
+            if int(classes.of[starts[strip.tensor, strip.axis] + int(strip.positions[0])]) in reached:
+                hints[layer.name] = f"is as wide as input {owner.name}, which the caller hands in at full width"
+    return hints
+
+
 def _pinned_widths(found: Propagation, classes: Classes) -> list[tuple[str, str]]:
     """Every recurrent width that cannot shrink, named like a layer, with the reason."""
     pinned: dict[str, str] = {}
@@ -158,7 +185,9 @@ def _too_narrow(layers: Iterable[Layer]) -> tuple[list[Layer], list[tuple[str, s
     return wide, narrow
 
 
-def _chosen(layers: Iterable[Layer], include: str | Sequence[str] | None, exclude: str | Sequence[str] | None) -> list[Layer]:
+def _chosen(
+    layers: Iterable[Layer], include: str | Sequence[str] | None, exclude: str | Sequence[str] | None
+) -> list[Layer]:
     def matches(layer: Layer, patterns: str | Sequence[str]) -> bool:
         names = [layer.name, *dict.fromkeys(s.tensor for s in layer.strips)]
         return any(fnmatchcase(n, p) for n in names for p in ([patterns] if isinstance(patterns, str) else patterns))

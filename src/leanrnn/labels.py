@@ -104,9 +104,7 @@ def permute(value: Value, order: Sequence[int]) -> Value:
     """``value.permute(order)``."""
     order = [value.axis(a) for a in order]
     to = {old: new for new, old in enumerate(order)}
-    return replace(
-        value, shape=tuple(value.shape[a] for a in order), factors=tuple(f.moved(to) for f in value.factors)
-    )
+    return replace(value, shape=tuple(value.shape[a] for a in order), factors=tuple(f.moved(to) for f in value.factors))
 
 
 def broadcast(value: Value, shape: Sequence[int]) -> Value:
@@ -213,7 +211,9 @@ def _blocks(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], lis
     return merged
 
 
-def put(base: Factor | None, part: Factor | None, axis: int, index: Labels, shape: Sequence[int], rest: int) -> Factor | None:
+def put(
+    base: Factor | None, part: Factor | None, axis: int, index: Labels, shape: Sequence[int], rest: int
+) -> Factor | None:
     """``base`` with ``part`` written at ``index`` along ``axis``; where neither has labels, ``rest`` is the zero flag."""
     axes = sorted({axis, *(base.axes if base else ()), *(part.axes if part else ())})
     sizes = [shape[a] for a in axes]

@@ -23,8 +23,31 @@ _PRODUCTS = (
     "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "linear", "convolution", "embedding",
     "_embedding_bag", "_embedding_bag_forward_only", "_trilinear", "addr", "ger", "outer", "vdot",
 )  # fmt: skip
-_SLICES = ("select", "slice", "unbind", "split", "unsafe_split", "split_with_sizes", "chunk", "narrow", "index", "index_select")
-_JOINS = ("cat", "stack", "view", "_unsafe_view", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "clone")
+_SLICES = (
+    "select",
+    "slice",
+    "unbind",
+    "split",
+    "unsafe_split",
+    "split_with_sizes",
+    "chunk",
+    "narrow",
+    "index",
+    "index_select",
+)
+_JOINS = (
+    "cat",
+    "stack",
+    "view",
+    "_unsafe_view",
+    "t",
+    "transpose",
+    "permute",
+    "expand",
+    "unsqueeze",
+    "squeeze",
+    "clone",
+)
 _SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
 
 
@@ -67,9 +90,7 @@ def live_nodes(tape: Tape) -> list[bool]:
 
 def weights_of(tape: Tape) -> set[int]:
     """Parameters that enter a matrix product, a convolution or a lookup, as they are or after arithmetic among parameters."""
-    made_of: dict[int, frozenset[int]] = {
-        i: frozenset((i,)) for i, s in tape.sources.items() if s.kind == "parameter"
-    }
+    made_of: dict[int, frozenset[int]] = {i: frozenset((i,)) for i, s in tape.sources.items() if s.kind == "parameter"}
     weights: set[int] = set()
     for node in tape.nodes:
         inputs = node.inputs()
@@ -124,11 +145,17 @@ class _Reader:
             labels = self._own(ties.fresh(int(np.prod(shape))), source, len(shape) - 1, shape)
             axes = tuple(range(len(shape)))
             factors = [Factor(axes, labels.reshape(shape), np.zeros(shape, np.int8), frozenset((len(shape) - 1,)))]
-            factors += [Factor.on(a, ties.fresh(n, f"is an axis of input {source.name}")) for a, n in enumerate(shape[:-1])]
+            factors += [
+                Factor.on(a, ties.fresh(n, f"is an axis of input {source.name}")) for a, n in enumerate(shape[:-1])
+            ]
         elif source.kind == "constant" and _uniform(source):
             zero = _first_is_zero(source)
         else:
-            what = f"is an axis of input {source.name}" if source.kind == "input" else "is an axis of a tensor that is no parameter"
+            what = (
+                f"is an axis of input {source.name}"
+                if source.kind == "input"
+                else "is an axis of a tensor that is no parameter"
+            )
             factors = [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape)]
         dtype = source.tensor.dtype if source.tensor is not None else None
         self.result.values[i] = Value(shape, tuple(factors), zero, dtype)
@@ -217,7 +244,9 @@ class _Reader:
             before |= self._labels_of(data)
         if name in _SCANS:
             for value in call.tensors():
-                self.result.recurrent += [f.labels.reshape(-1) for f in value.factors if self.result.ties.loose(f.labels)]
+                self.result.recurrent += [
+                    f.labels.reshape(-1) for f in value.factors if self.result.ties.loose(f.labels)
+                ]
         for k, o in enumerate(node.outs):
             step = self._step(name, node, call, k) if node.scatter is None else 0
             self.used[o], self.before[o] = used, before
@@ -230,7 +259,9 @@ class _Reader:
         dim = value.axis(int(call.get("dim", 0) or 0))
         if any(self.result.ties.loose(f.labels) for f in value.on(dim)):
             return 0
-        where = (k, call.get("index"), call.get("start")) if name not in ("index", "index_select") else (len(self.bits),)
+        where = (
+            (k, call.get("index"), call.get("start")) if name not in ("index", "index_select") else (len(self.bits),)
+        )
         bit = self.bit(("slice", node.args[0].id, dim, where))
         self.slices[node.args[0].id * 16 + dim] = self.slices.get(node.args[0].id * 16 + dim, 0) | bit
         return bit
@@ -277,7 +308,9 @@ def _uniform(source: Source) -> bool:
 
 def _first_is_zero(source: Source) -> bool:
     tensor = source.tensor
-    return tensor is not None and tensor.device.type != "meta" and tensor.numel() > 0 and bool(tensor.reshape(-1)[0] == 0)
+    return (
+        tensor is not None and tensor.device.type != "meta" and tensor.numel() > 0 and bool(tensor.reshape(-1)[0] == 0)
+    )
 
 
 def propagate(tape: Tape) -> Propagation:

@@ -1,45 +1,43 @@
-"""Proof before training: cut a random half of every width out of a copy and compare with the zeroed copy."""
+"""Proof before training: cut a random half of every width out of a copy and compare, so that nothing offered fails later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from torch import nn
 
-from leanrnn.copying import copy_model, user_line
+from leanrnn.copying import user_line
 from leanrnn.groups import Groups, Layer
-from leanrnn.surgery import Masks, cut_
-from leanrnn.verify import difference, run, tolerance, zero_
+from leanrnn.proof import Differs, cut_copy
+from leanrnn.surgery import Masks
 
 __all__ = ["prove_layers"]
 
 
-def prove_layers(model: nn.Module, groups: Groups, example: Any) -> None:
-    """Move every layer that cannot be cut exactly from ``groups.layers`` to ``groups.pinned``, with the reason."""
+def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[str, str]) -> None:
+    """Move every layer that cannot be cut exactly from ``groups.layers`` to ``groups.pinned``, with the reason.
+
+    All layers are tried at once; where that fails, the guilty ones are found by bisection. ``hints`` are better reasons
+    than an exception, by layer name.
+    """
+
     def attempt(layers: Sequence[Layer]) -> str | None:
         part = Groups(layers, model=model)
-        masks = _random_masks(layers)
-        zeroed = copy_model(model)
-        zero_(zeroed, layers, masks)
-        expected = run(zeroed, example)
         try:
-            cut_(zeroed, part, masks)
-            actual = run(zeroed, example)
+            _, remembered = cut_copy(model, part, random_masks(layers), example)
         except Exception as error:
-            return f"{type(error).__name__} at {user_line(error)} once it is narrower: {error}"
-        apart = difference(expected, actual)
-        if apart <= tolerance(zeroed, expected, actual):
-            return None
-        return f"the cut model differs from the zeroed one by {apart:.1e}"
+            return _reason(error)
+        groups.remembered = tuple(dict.fromkeys((*groups.remembered, *remembered)))
+        return None
 
     def passing(base: list[Layer], layers: list[Layer]) -> list[Layer]:
         reason = attempt([*base, *layers])
         if reason is None:
             return layers
         if len(layers) == 1:
-            groups.pinned.append((layers[0].name, reason))
+            groups.pinned.append((layers[0].name, hints.get(layers[0].name, reason)))
             return []
         half = len(layers) // 2
         first = passing(base, layers[:half])
@@ -49,13 +47,19 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any) -> None:
     groups.layers = tuple(la for la in groups.layers if la in kept)
 
 
-def _random_masks(layers: Sequence[Layer]) -> Masks:
+def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
     """About half of every width, unequal on purpose, so that nothing relies on equal widths."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     masks = {}
     for layer in layers:
         count = int(rng.integers(max(1, layer.width // 3), max(2, 2 * layer.width // 3 + 1)))
         mask = np.zeros(layer.width, np.bool_)
-        mask[rng.permutation(layer.width)[: min(count, layer.width)]] = True
+        mask[rng.permutation(layer.width)[:count]] = True
         masks[layer.name] = mask
     return masks
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, Differs):
+        return f"cutting it changes the result by {error.apart:.1e}"
+    return f"once narrower, {type(error).__name__} at {user_line(error)}: {error}"

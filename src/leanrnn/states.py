@@ -49,7 +49,9 @@ def _sources(found: Propagation, node: Node, value: int) -> list[int] | None:
     if name in _PICK:
         return []
     if name in _CUT:
-        longer = [a for a, b in zip(found.tape.shapes[value], found.tape.shapes[inputs[0]], strict=True) if a != b and a > 1]
+        longer = [
+            a for a, b in zip(found.tape.shapes[value], found.tape.shapes[inputs[0]], strict=True) if a != b and a > 1
+        ]
         return inputs[:1] if longer else []
     if name in _PASS:
         return inputs[:1]

@@ -99,7 +99,12 @@ def without_rule(call: Call) -> list[Value]:
         hard = harden(call.ties, value)
         call.ties.pin_value(hard, range(hard.ndim), f"meets {call.name}, an operator without a rule")
     return [
-        Value(s, tuple(fixed(call.ties, s, a, f"comes out of {call.name}, an operator without a rule") for a in range(len(s))))
+        Value(
+            s,
+            tuple(
+                fixed(call.ties, s, a, f"comes out of {call.name}, an operator without a rule") for a in range(len(s))
+            ),
+        )
         for s in call.shapes
     ]
 

@@ -76,7 +76,11 @@ def _index(call: Call) -> Value:
     left = [a for a in range(value.ndim) if a not in used]
     to = {a: i if i < front else i + new for i, a in enumerate(left)}
     kept = tuple(f.moved(to) for f in value.factors if not set(f.axes) & set(used))
-    return Value(call.shape, kept + tuple(fixed(call.ties, call.shape, a, _BY_DATA) for a in range(front, front + new)), value.zero)
+    return Value(
+        call.shape,
+        kept + tuple(fixed(call.ties, call.shape, a, _BY_DATA) for a in range(front, front + new)),
+        value.zero,
+    )
 
 
 @register("aten.index_put", "aten._index_put_impl", "aten.index_copy", "aten.index_add", "aten.index_fill", "aten.scatter",
@@ -141,4 +145,6 @@ def _read_out(call: Call) -> list[Value]:
 def _by_value(call: Call) -> list[Value]:
     for value in call.tensors():
         call.ties.pin_value(value, range(value.ndim), f"is seen whole by {call.name}")
-    return [Value(s, tuple(fixed(call.ties, s, a, f"comes out of {call.name}") for a in range(len(s)))) for s in call.shapes]
+    return [
+        Value(s, tuple(fixed(call.ties, s, a, f"comes out of {call.name}") for a in range(len(s)))) for s in call.shapes
+    ]

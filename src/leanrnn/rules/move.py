@@ -14,7 +14,9 @@ from leanrnn.rules.base import Call, axes_of, fixed, register
 __all__ = ["scatter"]
 
 
-@register("aten.view", "aten._unsafe_view", "aten.reshape", "aten._reshape_alias", "aten._reshape_copy", "aten.view_copy")
+@register(
+    "aten.view", "aten._unsafe_view", "aten.reshape", "aten._reshape_alias", "aten._reshape_copy", "aten.view_copy"
+)
 def _view(call: Call) -> Value:
     value: Value = call["self"]
     if value.ndim == len(call.shape) and value.shape == tuple(call.shape):
@@ -89,7 +91,9 @@ def _same(call: Call) -> Value:
     return value
 
 
-@register("aten.clone", "aten.contiguous", "aten._to_copy", "aten.to", "aten.type_as", "aten._conj", "aten.resolve_conj")
+@register(
+    "aten.clone", "aten.contiguous", "aten._to_copy", "aten.to", "aten.type_as", "aten._conj", "aten.resolve_conj"
+)
 def _copy(call: Call) -> Value:
     value: Value = call["self"]
     return value
@@ -257,7 +261,9 @@ def scatter(call: Call, part: Value, index: int) -> Value:
         return _put(call, base, part, dim, where, False)
     for value in (base, part):
         call.ties.pin_value(value, range(value.ndim), f"is written through {call.name}, a view without a rule")
-    return Value(base.shape, tuple(fixed(call.ties, base.shape, a, "is written through a view") for a in range(base.ndim)))
+    return Value(
+        base.shape, tuple(fixed(call.ties, base.shape, a, "is written through a view") for a in range(base.ndim))
+    )
 
 
 def _slice_positions(call: Call, base: Value, dim: int, index: int, size: int) -> Labels:
@@ -282,7 +288,9 @@ def _reorder(call: Call) -> Value:
 def _repeat(call: Call) -> Value:
     value: Value = call["self"]
     extra = len(call.shape) - value.ndim
-    wide = Value((1,) * extra + value.shape, tuple(f.moved({a: a + extra for a in f.axes}) for f in value.factors), value.zero)
+    wide = Value(
+        (1,) * extra + value.shape, tuple(f.moved({a: a + extra for a in f.axes}) for f in value.factors), value.zero
+    )
     factors = []
     for factor in wide.factors:
         times = [call.shape[a] // wide.shape[a] for a in factor.axes]

@@ -59,7 +59,9 @@ def _layer_norm(call: Call) -> list[Value]:
         return [replace(value, factors=tuple(_unsure(f) for f in value.factors))] + [Value(s) for s in call.shapes[1:]]
     for factor in value.factors:
         if factor.main & set(axes):
-            call.ties.need_zero(factor.labels, factor.zero, "enters the mean of a norm and is not zero when the component is")
+            call.ties.need_zero(
+                factor.labels, factor.zero, "enters the mean of a norm and is not zero when the component is"
+            )
     result = _affine(call, value, weight, bias, value.ndim - 1)
     return [result] + [Value(s) for s in call.shapes[1:]]
 
@@ -71,6 +73,8 @@ def _group_norm(call: Call) -> list[Value]:
         call.ties.pin_value(value, [1], "is divided by the size of its group in a norm that has no weight of its own")
     for factor in value.on(1):
         if int(call["group"]) != value.shape[1]:
-            call.ties.need_zero(factor.labels, factor.zero, "enters the mean of a norm and is not zero when the component is")
+            call.ties.need_zero(
+                factor.labels, factor.zero, "enters the mean of a norm and is not zero when the component is"
+            )
     result = _affine(call, value, call.get("weight"), call.get("bias"), 1)
     return [result] + [Value(s) for s in call.shapes[1:]]

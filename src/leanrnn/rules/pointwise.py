@@ -120,7 +120,9 @@ def _sample(dtype: torch.dtype, zero: bool, generator: torch.Generator) -> torch
     if dtype == torch.bool:
         return draw < 0.5
     numbers = draw.new_tensor([1.0, -1.0, 2.0, -2.0])
-    return ((draw + 0.5) * numbers).to(dtype) if dtype.is_floating_point or dtype.is_complex else numbers.abs().to(dtype)
+    return (
+        ((draw + 0.5) * numbers).to(dtype) if dtype.is_floating_point or dtype.is_complex else numbers.abs().to(dtype)
+    )
 
 
 @register("aten.native_dropout")

@@ -21,7 +21,9 @@ def _sum(call: Call) -> Value:
     kept = []
     for factor in value.factors:
         if factor.main & set(axes):
-            call.ties.need_zero(factor.labels, factor.zero, f"is summed over by {call.name} and is not zero when the component is")
+            call.ties.need_zero(
+                factor.labels, factor.zero, f"is summed over by {call.name} and is not zero when the component is"
+            )
             call.ties.collapse(factor, [a for a in factor.axes if a not in axes])
         else:
             kept.append(factor)
@@ -50,7 +52,11 @@ def _seen(call: Call) -> Value | list[Value]:
 
 def _at_most(zero: np.ndarray, call: Call) -> np.ndarray:  # type: ignore[type-arg]
     """Reductions of zeros that are zero keep the flag; an index or a logarithm does not."""
-    return zero if call.name in ("mean", "max", "min", "amax", "amin", "prod", "std", "var", "median") else np.zeros_like(zero)
+    return (
+        zero
+        if call.name in ("mean", "max", "min", "amax", "amin", "prod", "std", "var", "median")
+        else np.zeros_like(zero)
+    )
 
 
 @register(
@@ -69,7 +75,17 @@ def _along(call: Call) -> Value | list[Value]:
         for factor in value.factors:
             if factor.main & set(axes):
                 continue
-            keeps = call.name in ("cumsum", "cumprod", "fft_r2c", "fft_c2c", "fft_c2r", "sort", "cummax", "cummin", "topk")
+            keeps = call.name in (
+                "cumsum",
+                "cumprod",
+                "fft_r2c",
+                "fft_c2c",
+                "fft_c2r",
+                "sort",
+                "cummax",
+                "cummin",
+                "topk",
+            )
             kept.append(factor if keeps else replace(factor, zero=np.zeros_like(factor.zero)))
         new = [fixed(call.ties, shape, a, f"comes out of {call.name}") for a in axes]
         results.append(Value(shape, (*kept, *new), value.zero and call.name.startswith("cum")))
