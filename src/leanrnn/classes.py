@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,11 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from leanrnn.groups import Layer, Link, Role, Strip
 from leanrnn.labels import Labels
-from leanrnn.propagate import Owner, Propagation, weights_of
+from leanrnn.propagate import Propagation
 
-__all__ = ["Classes", "layers_of", "solve"]
+__all__ = ["Classes", "solve"]
 
 
 @dataclass
@@ -55,9 +53,9 @@ def solve(found: Propagation, pins: Sequence[tuple[Labels, str]]) -> Classes:
     count = int(of.max(initial=-1)) + 1
     pinned, reasons = _pinned(found, of, count, pins, (owner, derived))
     marks = np.zeros((3, count), np.bool_)
-    for labels in found.recurrent:
+    for labels in found.recurrence.sure:
         marks[0, of[labels[labels >= 0]]] = True
-    for labels, before in found.loops:
+    for labels, before in found.recurrence.meetings:
         _mark_loop(found, of, labels, before, marks[0])
     _mark_states(found, of, marks[0])
     for labels in ties.needs:
@@ -119,13 +117,9 @@ def _pinned(
 
 def _mark_loop(found: Propagation, of: Labels, labels: Labels, before: int, marks: NDArray[np.bool_]) -> None:
     """A width is recurrent if one step of it meets what was made of itself at another step."""
-    mine = set(np.unique(of[labels[labels >= 0]]).tolist())
-    k = 0
-    while before >> k:
-        if before >> k & 1 and found.keys[k] >= 0 and int(of[found.keys[k]]) in mine:
-            marks[list(mine)] = True
-            return
-        k += 1
+    mine = np.unique(of[labels[labels >= 0]])
+    if np.isin(of[found.recurrence.labels(before)], mine).any():
+        marks[mine] = True
 
 
 def _mark_states(found: Propagation, of: Labels, marks: NDArray[np.bool_]) -> None:
@@ -142,155 +136,3 @@ def _mark_states(found: Propagation, of: Labels, marks: NDArray[np.bool_]) -> No
         for i, a in enumerate(axes):
             for b in axes[i + 1 :]:
                 marks[list(a & b & given)] = True
-
-
-@dataclass(frozen=True)
-class _Members:
-    """Every index of a named tensor that belongs to a class, as parallel arrays sorted by class, then label."""
-
-    cls: Labels
-    owner: Labels
-    position: Labels
-    label: Labels
-
-
-def _members(found: Propagation, classes: Classes, wanted: NDArray[np.bool_]) -> _Members:
-    owners = [(i, o) for i, o in enumerate(found.owners) if o.kind in ("parameter", "buffer")]
-    label = np.concatenate([np.arange(o.start, o.start + o.size) for _, o in owners] + [np.zeros(0, np.int64)])
-    owner = np.concatenate([np.full(o.size, i) for i, o in owners] + [np.zeros(0, np.int64)])
-    position = np.concatenate([np.arange(o.size) for _, o in owners] + [np.zeros(0, np.int64)])
-    cls = classes.of[label]
-    parts = [np.stack([cls, owner, position, label])]
-    for a, b in zip(*classes.implied, strict=True):
-        if wanted[a]:
-            use = cls == b
-            parts.append(np.stack([np.full(int(use.sum()), a), owner[use], position[use], label[use]]))
-    rows = np.concatenate(parts, axis=1)
-    rows = rows[:, wanted[rows[0]]]
-    rows = rows[:, np.lexsort((rows[3], rows[0]))]
-    return _Members(rows[0], rows[1], rows[2], rows[3])
-
-
-def layers_of(found: Propagation, classes: Classes, wanted: NDArray[np.bool_]) -> list[Layer]:
-    """Classes with the same signature (so many places in the same axes of the same tensors) make up one width."""
-    members = _members(found, classes, wanted)
-    if not members.cls.size:
-        return []
-    spice = np.random.default_rng(0).integers(1, 2**62, size=len(found.owners), dtype=np.uint64)
-    signature = np.zeros(len(wanted), np.uint64)
-    np.add.at(signature, members.cls, spice[members.owner])
-    layers: list[Layer] = []
-    names: set[str] = set()
-    roles = _roles(found)
-    of_member = signature[members.cls]
-    seen: list[np.uint64] = list(dict.fromkeys(of_member[np.argsort(members.label, kind="stable")].tolist()))
-    for mark in seen:
-        layer = _layer(found, classes, members, of_member == np.uint64(mark), roles, names)
-        if layer is not None:
-            layers.append(layer)
-            names.add(layer.name)
-    return layers
-
-
-def _layer(
-    found: Propagation,
-    classes: Classes,
-    members: _Members,
-    use: NDArray[np.bool_],
-    roles: dict[int, tuple[Role, bool]],
-    names: set[str],
-) -> Layer | None:
-    cls, owner, position = members.cls[use], members.owner[use], members.position[use]
-    first = {}
-    for c, lab in zip(cls.tolist(), members.label[use].tolist(), strict=True):
-        first[c] = min(lab, first.get(c, lab))
-    order = {c: k for k, c in enumerate(sorted(first, key=lambda c: first[c]))}
-    component = np.asarray([order[c] for c in cls.tolist()], np.int64)
-    strips = []
-    for i in np.unique(owner):
-        at = owner == i
-        o = found.owners[int(i)]
-        line = np.lexsort((position[at], component[at]))
-        strips.append(
-            Strip(o.name, o.axis, o.shape, position[at][line], component[at][line], roles[int(i)][0], roles[int(i)][1])
-        )
-    if not any(s.role == "weight" for s in strips):
-        return None
-    ids = np.asarray(list(order))
-    return Layer(
-        name=_name(found, classes, strips, names),
-        width=len(order),
-        strips=tuple(strips),
-        needs_zero_bias=bool(classes.needs_zero_bias[ids].any()),
-        links=_links(found, classes, next(iter(order))),
-        recurrent=bool(classes.recurrent[ids].any()),
-    )
-
-
-def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
-    weights = {found.tape.sources[i].name for i in weights_of(found.tape)}
-    read = np.zeros(found.ties.count, np.bool_)
-    carried = np.zeros(found.ties.count, np.bool_)
-    for labels in found.ties.readers:
-        read[labels[labels >= 0]] = True
-    for labels in found.ties.carried:
-        carried[labels[labels >= 0]] = True
-    roles: dict[int, tuple[Role, bool]] = {}
-    for i, o in enumerate(found.owners):
-        role: Role = "carried" if o.kind == "buffer" else "weight" if o.name in weights else "bias"
-        if o.size and carried[o.start]:
-            role = "carried"
-        roles[i] = (role, bool(o.size) and bool(read[o.start : o.start + o.size].any()))
-    return roles
-
-
-def _name(found: Propagation, classes: Classes, strips: Sequence[Strip], names: set[str]) -> str:
-    """Named after the weight that both makes and reads the width (the recurrent one), or the first that makes it."""
-    axes: dict[str, set[int]] = {}
-    for strip in strips:
-        axes.setdefault(strip.tensor, set()).add(strip.axis)
-    loops = [s.tensor for s in strips if s.role == "weight" and len(axes[s.tensor]) > 1]
-    makers = [s.tensor for s in strips if s.role == "weight" and not s.reader]
-    for tensor in dict.fromkeys([*loops, *makers, *(s.tensor for s in strips if s.role == "weight")]):
-        short = width_name(tensor)
-        if short not in names:
-            return short
-        if tensor not in names:
-            return tensor
-    return f"{strips[0].tensor}.{len(names)}"
-
-
-def width_name(tensor: str) -> str:
-    """``rnn.weight_hh_l0_reverse`` -> ``rnn.l0_reverse``; ``cell.weight_hh`` -> ``cell``."""
-    path, _, base = tensor.rpartition(".")
-    level = re.search(r"_(l\d+(?:_reverse)?)$", base)
-    if level:
-        return f"{path}.{level[1]}" if path else level[1]
-    path = re.sub(r"\.parametrizations\.\w+$", "", path)
-    return path or base
-
-
-def _links(found: Propagation, classes: Classes, cls: int) -> tuple[Link, ...]:
-    """The operators whose ties hold one class together, in the order they ran."""
-    links: dict[tuple[str, str, str], None] = {}
-    for a, b, at in found.ties.tied:
-        here = np.flatnonzero(classes.of[a] == cls)
-        if here.size and at >= 0:
-            i = int(here[0])
-            sides = f"{_describe(found.owners, int(a[i]))} ~ {_describe(found.owners, int(b[i]))}"
-            node = found.tape.nodes[at]
-            links[(node.name, sides, node.where)] = None
-    seen: set[tuple[str, str]] = set()
-    chain = []
-    for operator, sides, where in links:
-        if (sides, where) not in seen:
-            seen.add((sides, where))
-            chain.append(Link(operator, sides, where))
-    return tuple(chain)
-
-
-def _describe(owners: Sequence[Owner], label: int) -> str:
-    for o in owners:
-        if o.start <= label < o.start + o.size:
-            return f"{o.name if o.kind != 'input' else 'input ' + o.name} axis {o.axis}"
-    return "an axis made on the way"

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from leanrnn.classes import Classes, layers_of, solve, width_name
+from leanrnn.classes import Classes, solve
 from leanrnn.copying import copy_example, user_line
 from leanrnn.errors import DiscoveryError, UnsupportedModelError
 from leanrnn.groups import Groups, Layer, named_tensors
@@ -21,6 +21,7 @@ from leanrnn.prove import prove_layers
 from leanrnn.states import is_state
 from leanrnn.tape import Tape, record
 from leanrnn.verify import call, leaves, quiet
+from leanrnn.widths import layers_of, width_name
 
 __all__ = ["discover"]
 

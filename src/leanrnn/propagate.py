@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from leanrnn.labels import Factor, Labels, Value
+from leanrnn.recurrence import PRODUCTS, Recurrence
 from leanrnn.rules import Call, find
 from leanrnn.rules.base import without_rule
 from leanrnn.rules.move import scatter
@@ -18,37 +19,6 @@ from leanrnn.tape import Node, Ref, Source, Tape
 from leanrnn.ties import Ties, harden
 
 __all__ = ["Owner", "Propagation", "live_nodes", "propagate", "weights_of"]
-
-_PRODUCTS = (
-    "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "linear", "convolution", "embedding",
-    "_embedding_bag", "_embedding_bag_forward_only", "_trilinear", "addr", "ger", "outer", "vdot",
-)  # fmt: skip
-_SLICES = (
-    "select",
-    "slice",
-    "unbind",
-    "split",
-    "unsafe_split",
-    "split_with_sizes",
-    "chunk",
-    "narrow",
-    "index",
-    "index_select",
-)
-_JOINS = (
-    "cat",
-    "stack",
-    "view",
-    "_unsafe_view",
-    "t",
-    "transpose",
-    "permute",
-    "expand",
-    "unsqueeze",
-    "squeeze",
-    "clone",
-)
-_SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
 
 
 @dataclass(frozen=True)
@@ -71,9 +41,9 @@ class Propagation:
     ties: Ties
     values: dict[int, Value] = field(default_factory=dict)
     owners: list[Owner] = field(default_factory=list)
-    recurrent: list[Labels] = field(default_factory=list)
-    loops: list[tuple[Labels, int]] = field(default_factory=list)
-    keys: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.recurrence = Recurrence(self.tape, self.ties, self.values)
 
 
 def live_nodes(tape: Tape) -> list[bool]:
@@ -95,7 +65,7 @@ def weights_of(tape: Tape) -> set[int]:
     for node in tape.nodes:
         inputs = node.inputs()
         name = node.op.overloadpacket.__name__
-        if name in _PRODUCTS:
+        if name in PRODUCTS:
             summand = _summand(node, name)
             weights.update(p for i in inputs if i in made_of and i not in summand for p in made_of[i])
         elif inputs and all(i in made_of for i in inputs):
@@ -117,19 +87,6 @@ class _Reader:
     def __init__(self, tape: Tape, weights: set[int]) -> None:
         self.tape, self.weights = tape, weights
         self.result = Propagation(tape, Ties())
-        self.made_of: dict[int, int] = {}
-        """Values made of parameters alone -> bit set of those parameters."""
-        self.used: dict[int, int] = {}
-        """Bit set of products (parameter, axis) a value depends on."""
-        self.steps: dict[int, int] = {}
-        """Bit set of the slices along fixed axes a value depends on."""
-        self.before: dict[int, int] = {}
-        """Bit set of labels that stood before the last product or combination a value depends on."""
-        self.bits: dict[Any, int] = {}
-        self.slices: dict[int, int] = {}
-
-    def bit(self, key: Any) -> int:
-        return self.bits.setdefault(key, 1 << len(self.bits))
 
     def source(self, i: int, source: Source) -> None:
         shape, ties = self.tape.shapes[i], self.result.ties
@@ -140,7 +97,7 @@ class _Reader:
             for axis, size in enumerate(shape):
                 factors.append(Factor.on(axis, self._own(ties.fresh(size), source, axis, shape), flag))
             if source.kind == "parameter":
-                self.made_of[i] = self.bit(i)
+                self.result.recurrence.made_of[i] = self.result.recurrence.bit(i)
         elif source.kind == "input" and source.name != "0" and self.tape.floating(i) and len(shape) > 1:
             labels = self._own(ties.fresh(int(np.prod(shape))), source, len(shape) - 1, shape)
             axes = tuple(range(len(shape)))
@@ -183,7 +140,7 @@ class _Reader:
         for i, out in zip(node.outs, outs, strict=False):
             if i >= 0 and out is not None:
                 values[i] = replace(out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i])
-        self._trace(node, call)
+        self.result.recurrence.note(node, call)
 
     def _call(self, node: Node, soft: bool) -> Call:
         ties, weights = self.result.ties, set()
@@ -194,7 +151,7 @@ class _Reader:
             value = self.result.values[item.id]
             value = value if soft else harden(ties, value)
             keep.append(value)
-            if item.id in self.made_of:
+            if item.id in self.result.recurrence.made_of:
                 weights.add(id(value))
             return value
 
@@ -220,84 +177,6 @@ class _Reader:
         arguments = [call[a.name] if a.name != "self" else base for a in node.op._schema.arguments]
         return [tuple(t.shape) for t in node.op(*arguments)]
 
-    def _trace(self, node: Node, call: Call) -> None:
-        """Follow what depends on what, to tell recurrent widths from others."""
-        name = node.op.overloadpacket.__name__.rstrip("_")
-        inputs = node.inputs()
-        data = [i for i in inputs if i not in self.made_of]
-        if inputs and not data and any(self.tape.floating(i) for i in inputs):
-            bits = 0
-            for i in inputs:
-                bits |= self.made_of[i]
-            self.made_of.update({o: bits for o in node.outs})
-            return
-        used = steps = before = 0
-        for i in data:
-            used |= self.used.get(i, 0)
-            steps |= self.steps.get(i, 0)
-            before |= self.before.get(i, 0)
-        if name in _PRODUCTS:
-            used |= self._product(used)
-            before |= self._labels_of(data)
-        elif len(data) > 1 and name not in _JOINS:
-            self._meeting(node, data)
-            before |= self._labels_of(data)
-        if name in _SCANS:
-            for value in call.tensors():
-                self.result.recurrent += [
-                    f.labels.reshape(-1) for f in value.factors if self.result.ties.loose(f.labels)
-                ]
-        for k, o in enumerate(node.outs):
-            step = self._step(name, node, call, k) if node.scatter is None else 0
-            self.used[o], self.before[o] = used, before
-            self.steps[o] = steps | step
-
-    def _step(self, name: str, node: Node, call: Call, k: int) -> int:
-        if name not in _SLICES or not isinstance(node.args[0], Ref):
-            return 0
-        value = call["self"]
-        dim = value.axis(int(call.get("dim", 0) or 0))
-        if any(self.result.ties.loose(f.labels) for f in value.on(dim)):
-            return 0
-        where = (
-            (k, call.get("index"), call.get("start")) if name not in ("index", "index_select") else (len(self.bits),)
-        )
-        bit = self.bit(("slice", node.args[0].id, dim, where))
-        self.slices[node.args[0].id * 16 + dim] = self.slices.get(node.args[0].id * 16 + dim, 0) | bit
-        return bit
-
-    def _product(self, used: int) -> int:
-        """Note each weight that reads along an axis; if what it reads came from the same reading, that width is recurrent."""
-        new = 0
-        for labels in self.result.ties.reads:
-            bit = self.bit(("product", int(labels.max())))
-            new |= bit
-            if used & bit:
-                self.result.recurrent.append(labels)
-        return new
-
-    def _labels_of(self, data: Sequence[int]) -> int:
-        bits = 0
-        for i in data:
-            for factor in self.result.values[i].factors:
-                if self.result.ties.loose(factor.labels):
-                    bits |= self.bit(("label", int(factor.labels.max())))
-        return bits
-
-    def _meeting(self, node: Node, data: Sequence[int]) -> None:
-        """Where one step of a sequence meets what was made of another step, the labels of the result may be recurrent."""
-        for i in data:
-            for j in data:
-                a, b = self.steps.get(i, 0), self.steps.get(j, 0)
-                if i == j or not a or not b or a == b:
-                    continue
-                if any(a & g and b & g and (a & g) != (b & g) for g in self.slices.values()):
-                    for o in node.outs:
-                        for factor in self.result.values[o].factors if o in self.result.values else ():
-                            if self.result.ties.loose(factor.labels):
-                                self.result.loops.append((factor.labels.reshape(-1), self.before.get(j, 0)))
-                    return
-
 
 def _uniform(source: Source) -> bool:
     tensor = source.tensor
@@ -321,6 +200,4 @@ def propagate(tape: Tape) -> Propagation:
     for index, (node, live) in enumerate(zip(tape.nodes, live_nodes(tape), strict=True)):
         if live:
             reader.node(index, node)
-    names = {bit: key[1] for key, bit in reader.bits.items() if isinstance(key, tuple) and key[0] == "label"}
-    reader.result.keys = [names.get(1 << k, -1) for k in range(len(reader.bits))]
     return reader.result

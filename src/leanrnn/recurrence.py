@@ -1,0 +1,147 @@
+"""Which widths are recurrent: follow, while a tape is read, what depends on what.
+
+A width is recurrent when a weight reads along it something that came from the same reading one step earlier. Cells without a
+recurrent matrix (SRU, QRNN) show it another way: one step of a sequence meets what was made of another step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from leanrnn.labels import Labels, Value
+from leanrnn.rules import Call
+from leanrnn.tape import Node, Ref, Tape
+from leanrnn.ties import Ties
+
+__all__ = ["PRODUCTS", "Recurrence"]
+
+PRODUCTS = (
+    "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "linear", "convolution", "embedding",
+    "_embedding_bag", "_embedding_bag_forward_only", "_trilinear", "addr", "ger", "outer", "vdot",
+)  # fmt: skip
+_SLICES = ("select", "slice", "unbind", "split", "unsafe_split", "split_with_sizes", "chunk", "index", "index_select")
+_JOINS = (
+    "cat",
+    "stack",
+    "view",
+    "_unsafe_view",
+    "t",
+    "transpose",
+    "permute",
+    "expand",
+    "unsqueeze",
+    "squeeze",
+    "clone",
+)
+_SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
+_ENOUGH = 4
+"""Meetings of one width that are kept: the first steps of a loop show what all of them do."""
+
+
+@dataclass
+class Recurrence:
+    """What the operators read so far say; sets of things a value depends on are bits of an integer."""
+
+    tape: Tape
+    ties: Ties
+    values: dict[int, Value]
+    sure: list[Labels] = field(default_factory=list)
+    """Labels along which a weight reads what came from itself."""
+    meetings: list[tuple[Labels, int]] = field(default_factory=list)
+    """Labels of a result in which two steps met, and the labels the older step was made of."""
+    made_of: dict[int, int] = field(default_factory=dict)
+    """Values made of parameters alone, and of which."""
+    _used: dict[int, int] = field(default_factory=dict)
+    _steps: dict[int, int] = field(default_factory=dict)
+    _before: dict[int, int] = field(default_factory=dict)
+    _bits: dict[Any, int] = field(default_factory=dict)
+    _slices: dict[tuple[int, int], int] = field(default_factory=dict)
+    _met: dict[int, int] = field(default_factory=dict)
+
+    def bit(self, key: Any) -> int:
+        """The bit that stands for ``key``."""
+        return self._bits.setdefault(key, 1 << len(self._bits))
+
+    def labels(self, bits: int) -> list[int]:
+        """The labels among the things ``bits`` stands for."""
+        return [
+            key[1] for key, bit in self._bits.items() if bit & bits and isinstance(key, tuple) and key[0] == "label"
+        ]
+
+    def note(self, node: Node, call: Call) -> None:
+        """Take one operator into account."""
+        name = node.op.overloadpacket.__name__.rstrip("_")
+        inputs = node.inputs()
+        data = [i for i in inputs if i not in self.made_of]
+        if inputs and not data and any(self.tape.floating(i) for i in inputs):
+            bits = 0
+            for i in inputs:
+                bits |= self.made_of[i]
+            self.made_of.update({o: bits for o in node.outs})
+            return
+        used = steps = before = 0
+        for i in data:
+            used |= self._used.get(i, 0)
+            steps |= self._steps.get(i, 0)
+            before |= self._before.get(i, 0)
+        if name in PRODUCTS:
+            used |= self._product(used)
+            before |= self._labels_of(data)
+        elif len(data) > 1 and name not in _JOINS:
+            self._meeting(node, data)
+            before |= self._labels_of(data)
+        if name in _SCANS:
+            for value in call.tensors():
+                self.sure += [f.labels.reshape(-1) for f in value.factors if self.ties.loose(f.labels)]
+        for k, o in enumerate(node.outs):
+            step = self._step(name, node, call, k) if node.scatter is None else 0
+            self._used[o], self._before[o] = used, before
+            self._steps[o] = steps | step
+
+    def _step(self, name: str, node: Node, call: Call, k: int) -> int:
+        if name not in _SLICES or not isinstance(node.args[0], Ref):
+            return 0
+        value = call["self"]
+        dim = value.axis(int(call.get("dim", 0) or 0))
+        if any(self.ties.loose(f.labels) for f in value.on(dim)):
+            return 0
+        where = (
+            (k, call.get("index"), call.get("start")) if name not in ("index", "index_select") else (len(self._bits),)
+        )
+        bit = self.bit(("slice", node.args[0].id, dim, where))
+        self._slices[node.args[0].id, dim] = self._slices.get((node.args[0].id, dim), 0) | bit
+        return bit
+
+    def _product(self, used: int) -> int:
+        """Note each weight that reads along an axis; if what it reads came from the same reading, that width is recurrent."""
+        new = 0
+        for labels in self.ties.reads:
+            bit = self.bit(("product", int(labels.max())))
+            new |= bit
+            if used & bit:
+                self.sure.append(labels)
+        return new
+
+    def _labels_of(self, data: Sequence[int]) -> int:
+        bits = 0
+        for i in data:
+            for factor in self.values[i].factors:
+                if self.ties.loose(factor.labels):
+                    bits |= self.bit(("label", int(factor.labels.max())))
+        return bits
+
+    def _meeting(self, node: Node, data: Sequence[int]) -> None:
+        """Where one step of a sequence meets what was made of another step, the labels of the result may be recurrent."""
+        results = [
+            f.labels for o in node.outs if o in self.values for f in self.values[o].factors if self.ties.loose(f.labels)
+        ]
+        new = [labels for labels in results if self._met.get(int(labels.max()), 0) < _ENOUGH]
+        for i, j in ((i, j) for i in data for j in data if i != j):
+            a, b = self._steps.get(i, 0), self._steps.get(j, 0)
+            if new and a and b and a != b and any(a & g and b & g and a & g != b & g for g in self._slices.values()):
+                for labels in new:
+                    self._met[int(labels.max())] = self._met.get(int(labels.max()), 0) + 1
+                    self.meetings.append((labels.reshape(-1), self._before.get(j, 0)))
+                return
