@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from leanrnn.errors import CheckpointError, GroupsError
 from leanrnn.groups import named_tensors
-from leanrnn.plan import Plan, plan_of, set_number, set_plan
+from leanrnn.plan import Plan, set_number, set_plan, whole_plan
 from leanrnn.surgery import cut_tensors_
 
 __all__ = ["FORMAT", "load", "save"]
@@ -35,8 +35,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     tensors, same = _distinct(model)
-    plan = plan_of(model) or Plan()
-    header = {_KEY: json.dumps({"format": FORMAT, "same": same, "plan": plan.to_json()})}
+    header = {_KEY: json.dumps({"format": FORMAT, "same": same, "plan": whole_plan(model).to_json()})}
     # Beside the target, so that the last step is a rename within one file system.
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
@@ -129,13 +128,13 @@ def _parsed(path: Path, header: str | None) -> tuple[dict[str, str], Plan]:
 
 
 def _check_factory(model: nn.Module, plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Every tensor that is to be cut is there and long enough, named one by one if not."""
+    """Every tensor that is to be cut has the shape it was cut from."""
     tensors = named_tensors(model)
-    for (name, axis), kept in plan.cuts.items():
+    for (name, axis), length in plan.lengths.items():
         shape = tuple(tensors[name].shape) if name in tensors else None
-        if shape is None or axis >= len(shape) or max(kept) >= shape[axis]:
+        if shape is None or axis >= len(shape) or shape[axis] != length:
             raise CheckpointError(
-                f"{path} keeps index {max(kept)} along axis {axis} of {name!r}, which the factory's "
+                f"{path} was cut from a {name!r} of {length} along axis {axis}, which the factory's "
                 f"{type(model).__name__} has as {shape}. Pass the constructor of the dense model, with its sizes."
             )
 
@@ -155,8 +154,18 @@ def _fill(model: nn.Module, tensors: Mapping[str, Tensor], path: str | os.PathLi
         there = tuple(tensors[name].shape) if name in tensors else None
         if here != there:
             raise CheckpointError(
-                f"{name!r} has shape {there} in {path} and {here} in the factory's {type(model).__name__}, cut to size. "
+                f"{name!r} has shape {there} in {path} and {here} in the factory's {type(model).__name__} once cut. "
                 "Pass the constructor of the dense model, with its sizes."
             )
-    with torch.no_grad():
-        model.load_state_dict(dict(tensors), strict=True)
+    shared: dict[int, str] = {}
+    for name, tensor in named_tensors(model).items():
+        if name in tensors:
+            # The file decides on the type of the numbers, so that what is loaded is what was saved.
+            tensor.data = tensor.data.to(tensors[name].dtype)
+            other = shared.setdefault(id(tensor), name)
+            if other != name and not torch.equal(tensors[other], tensors[name]):
+                raise CheckpointError(
+                    f"{other!r} and {name!r} are one tensor in the factory's {type(model).__name__} and two in {path}. "
+                    "Pass a constructor that does not tie them."
+                )
+    model.load_state_dict(dict(tensors), strict=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-__all__ = ["Plan", "Remembered", "get_number", "plan_of", "set_number", "set_plan"]
+__all__ = ["Plan", "Remembered", "get_number", "plan_of", "set_number", "set_plan", "whole_plan"]
 
 Indices = NDArray[np.int64]
 _ATTRIBUTE = "_leanrnn_plan"
@@ -34,6 +34,8 @@ class Plan:
 
     layers: Mapping[str, list[int]] = field(default_factory=dict)
     cuts: Mapping[tuple[str, int], list[int]] = field(default_factory=dict)
+    lengths: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """How long each cut axis was in the dense model."""
     numbers: Mapping[tuple[str, tuple[str | int, ...]], int] = field(default_factory=dict)
     """Numbers in the user's modules that were set to a new width."""
     plain: bool = True
@@ -42,6 +44,7 @@ class Plan:
         self,
         masks: Mapping[str, NDArray[np.bool_]],
         cuts: Mapping[tuple[str, int], Indices],
+        lengths: Mapping[tuple[str, int], int],
         numbers: Mapping[tuple[str, tuple[str | int, ...]], int],
         plain: bool,
     ) -> Plan:
@@ -49,15 +52,32 @@ class Plan:
         layers = {name: np.flatnonzero(mask) for name, mask in masks.items()}
         # A layer that was found again under the name of another one is not the same layer.
         same = {name: kept for name, kept in self.layers.items() if len(masks.get(name, kept)) == len(kept)}
-        return Plan(_chained(same, layers), _chained(self.cuts, cuts), {**self.numbers, **numbers}, plain)
+        first = {**lengths, **self.lengths}
+        return Plan(_chained(same, layers), _chained(self.cuts, cuts), first, {**self.numbers, **numbers}, plain)
 
     def with_numbers(self, numbers: Mapping[tuple[str, tuple[str | int, ...]], int]) -> Plan:
         """This plan with further numbers set."""
         return replace(self, numbers={**self.numbers, **numbers})
 
+    def under(self, name: str) -> Plan:
+        """This plan as one of a model that holds the cut model as its module ``name``."""
+        return Plan(
+            {f"{name}.{layer}": kept for layer, kept in self.layers.items()},
+            {(f"{name}.{tensor}", axis): kept for (tensor, axis), kept in self.cuts.items()},
+            {(f"{name}.{tensor}", axis): length for (tensor, axis), length in self.lengths.items()},
+            {(f"{name}.{owner}".rstrip("."), path): n for (owner, path), n in self.numbers.items()},
+            self.plain,
+        )
+
+    def beside(self, other: Plan) -> Plan:
+        """This plan and that of another part of the same model."""
+        layers, cuts = {**self.layers, **other.layers}, {**self.cuts, **other.cuts}
+        lengths, numbers = {**self.lengths, **other.lengths}, {**self.numbers, **other.numbers}
+        return Plan(layers, cuts, lengths, numbers, self.plain and other.plain)
+
     def to_json(self) -> str:
         """The plan as JSON text."""
-        cuts = [[tensor, axis, kept] for (tensor, axis), kept in self.cuts.items()]
+        cuts = [[*key, self.lengths[key], kept] for key, kept in self.cuts.items()]
         numbers = [[module, list(path), value] for (module, path), value in self.numbers.items()]
         return json.dumps({"layers": dict(self.layers), "cuts": cuts, "numbers": numbers, "plain": self.plain})
 
@@ -65,15 +85,30 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """The plan written by :meth:`to_json`."""
         data = json.loads(text)
-        cuts = {(str(tensor), int(axis)): [int(i) for i in kept] for tensor, axis, kept in data["cuts"]}
+        cuts = {(str(tensor), int(axis)): [int(i) for i in kept] for tensor, axis, _, kept in data["cuts"]}
+        lengths = {(str(tensor), int(axis)): int(length) for tensor, axis, length, _ in data["cuts"]}
         numbers = {(str(module), tuple(path)): int(value) for module, path, value in data["numbers"]}
-        return cls(dict(data["layers"]), cuts, numbers, bool(data["plain"]))
+        return cls(dict(data["layers"]), cuts, lengths, numbers, bool(data["plain"]))
 
 
 def plan_of(model: nn.Module) -> Plan | None:
     """What was cut out of ``model`` so far, or None if nothing was."""
     found = vars(model).get(_ATTRIBUTE)
     return found if isinstance(found, Plan) else None
+
+
+def whole_plan(model: nn.Module) -> Plan:
+    """What was cut out of ``model`` and, before that, out of modules that were shrunk on their own."""
+    inner = Plan()
+    for name, module in model.named_modules():
+        plan = plan_of(module)
+        if name and plan is not None:
+            inner = inner.beside(plan.under(name))
+    own = plan_of(model)
+    if own is None:
+        return inner
+    cuts = _chained(inner.cuts, {key: np.asarray(kept, np.int64) for key, kept in own.cuts.items()})
+    return replace(own.beside(inner), cuts=cuts, lengths={**own.lengths, **inner.lengths}, plain=own.plain)
 
 
 def set_plan(model: nn.Module, plan: Plan) -> None:

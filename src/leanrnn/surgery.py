@@ -54,16 +54,17 @@ def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> 
     for layer in groups:
         if not masks[layer.name].any():
             raise GroupsError(f"no component of layer {layer.name!r} would stay. Keep at least one, the largest.")
-    _check_shapes(model, groups)
+    tensors = _checked_tensors(model, groups)
     positions = groups.kept_positions(masks)
     numbers = {
         (module, path): int(masks[layer].sum()) if layer else get_number(model, module, path)
         for module, path, layer in groups.remembered
     }
+    lengths = {(name, axis): tensors[name].size(axis) for name, axis in positions}
     replaced = cut_tensors_(model, positions, plain)
     for (module, path), value in numbers.items():
         set_number(model, module, path, value)
-    set_plan(model, (plan_of(model) or Plan()).then(masks, positions, numbers, plain))
+    set_plan(model, (plan_of(model) or Plan()).then(masks, positions, lengths, numbers, plain))
     return replaced
 
 
@@ -93,7 +94,7 @@ def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices],
     return [Replaced(o, n, k) for o, n, k in pairs if isinstance(o, nn.Parameter) and isinstance(n, nn.Parameter)]
 
 
-def _check_shapes(model: nn.Module, groups: Groups) -> None:
+def _checked_tensors(model: nn.Module, groups: Groups) -> dict[str, Tensor]:
     tensors = named_tensors(model)
     for layer in groups:
         for strip in layer.strips:
@@ -103,6 +104,7 @@ def _check_shapes(model: nn.Module, groups: Groups) -> None:
                     f"tensor {strip.tensor!r} has shape {strip.shape} in the groups and {shape} in the model. "
                     "Use the model the groups were discovered on, or discover again."
                 )
+    return tensors
 
 
 def _new_tensors(tensors: Mapping[str, Tensor], positions: Mapping[tuple[str, int], Indices]) -> list[_Cut]:
