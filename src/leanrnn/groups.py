@@ -1,114 +1,23 @@
-"""Components and groups: which rows and columns of which tensors exist only because of component k.
-
-Two nouns carry the whole library. A **component** is one index of a recurrent width: hidden unit k of one layer and
-direction. A **group** is every weight that exists only because that component exists. This file is plain data: it knows
-nothing of operators, training or surgery.
-"""
+"""All widths of a model that can shrink, bound to the model: what leaves with which component, and what is left after a cut."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from leanrnn.components import Indices, Layer, Link, Role, Strip, layer_from_data, layer_to_data
 from leanrnn.errors import GroupsError
 
-__all__ = ["Groups", "Layer", "Link", "Role", "Strip"]
+__all__ = ["Groups", "Indices", "Layer", "Link", "Role", "Strip"]
 
 FORMAT = 1
-Indices = NDArray[np.int64]
-Role = Literal["weight", "bias", "carried"]
-"""``weight``: enters a matrix product, a convolution or a lookup; counted, penalised, thresholded.
-``bias``: any other parameter; leaves with its component, and has to be zero where the value itself is read.
-``carried``: leaves with its component but is never zeroed (running statistics, directions under a weight norm)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Strip:
-    """Where the components of one layer sit along one axis of one tensor.
-
-    Position ``positions[i]`` of ``tensor`` along ``axis`` belongs to component ``components[i]``.
-    """
-
-    tensor: str
-    axis: int
-    shape: tuple[int, ...]
-    positions: Indices
-    components: Indices
-    role: Role
-    reader: bool = False
-    """Whether the tensor reads the component here (a column), rather than producing it (a row)."""
-
-    def counts(self, width: int) -> Indices:
-        """Number of positions of every component."""
-        return np.bincount(self.components, minlength=width).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Link:
-    """One operator that makes the group of a component what it is."""
-
-    operator: str
-    ties: str
-    where: str
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One width that can shrink on its own: a layer and direction, or several that share their components."""
-
-    name: str
-    width: int
-    strips: tuple[Strip, ...]
-    needs_zero_bias: bool = False
-    """Whether something other than a weight reads the component (a dot product, a norm): then it is only
-    dead when its biases are zero as well."""
-    links: tuple[Link, ...] = ()
-    recurrent: bool = True
-
-    @property
-    def readers(self) -> tuple[str, ...]:
-        """Names of the weights that read the component."""
-        return tuple(dict.fromkeys(s.tensor for s in self.strips if s.reader and s.role == "weight"))
-
-    @property
-    def group_sizes(self) -> Indices:
-        """Weights in every group, crossings of a component's own row and column counted twice (the paper's way)."""
-        total = np.zeros(self.width, dtype=np.int64)
-        for strip in self.strips:
-            if strip.role == "weight":
-                total += strip.counts(self.width) * (_numel(strip.shape) // strip.shape[strip.axis])
-        return total
-
-    @property
-    def group_size(self) -> int:
-        """Weights in a group of this layer, biases left out, crossings counted twice (the largest, if they differ)."""
-        return int(self.group_sizes.max(initial=0))
-
-    @property
-    def distinct_size(self) -> int:
-        """Weights in a group of this layer, each counted once."""
-        total = np.zeros(self.width, dtype=np.int64)
-        for strips in _by_tensor(s for s in self.strips if s.role == "weight").values():
-            untouched = np.ones(self.width, dtype=np.int64)
-            shape = strips[0].shape
-            for axis, size in enumerate(shape):
-                counts = sum((s.counts(self.width) for s in strips if s.axis == axis), np.zeros(self.width, np.int64))
-                untouched *= size - counts
-            total += _numel(shape) - untouched
-        return int(total.max(initial=0))
-
-    def slices(self, k: int) -> list[tuple[str, int, int]]:
-        """Everything that leaves with component ``k``: ``[(tensor name, axis, index), ...]``, biases and buffers too."""
-        if not 0 <= k < self.width:
-            raise GroupsError(f"layer {self.name!r} has no component {k}. Its components are 0 to {self.width - 1}.")
-        return [(s.tensor, s.axis, int(i)) for s in self.strips for i in s.positions[s.components == k]]
 
 
 class Groups:
@@ -225,7 +134,9 @@ class Groups:
 
     def to_json(self) -> str:
         """The groups as JSON text, without the model and the example."""
-        return json.dumps({"format": FORMAT, "layers": [_layer_to_data(la) for la in self.layers], "pinned": self.pinned})
+        return json.dumps(
+            {"format": FORMAT, "layers": [layer_to_data(la) for la in self.layers], "pinned": self.pinned}
+        )
 
     @classmethod
     def from_json(cls, text: str, model: nn.Module | None = None) -> Groups:
@@ -234,10 +145,12 @@ class Groups:
             data = json.loads(text)
             if data["format"] > FORMAT:
                 raise GroupsError(f"these groups have format {data['format']}, newer than {FORMAT}. Update leanrnn.")
-            layers = [_layer_from_data(item) for item in data["layers"]]
+            layers = [layer_from_data(item) for item in data["layers"]]
             groups = cls(layers, [(str(n), str(r)) for n, r in data["pinned"]])
         except (ValueError, KeyError, TypeError) as error:
-            raise GroupsError(f"this is not the JSON of leanrnn groups ({error}). Write it with groups.to_json().") from error
+            raise GroupsError(
+                f"this is not the JSON of leanrnn groups ({error}). Write it with groups.to_json()."
+            ) from error
         return groups if model is None else groups.bind(model)
 
     def explain(self, name: str) -> str:
@@ -256,9 +169,7 @@ class Groups:
         rows = [("layer", "width", "group", "readers")]
         rows += [(la.name, str(la.width), str(la.group_size), ", ".join(la.readers) or "-") for la in self.layers]
         sizes = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = [
-            f"{a:<{sizes[0]}}  {b:>{sizes[1]}}  {c:>{sizes[2]}}  {d}".rstrip() for a, b, c, d in rows
-        ]
+        lines = [f"{a:<{sizes[0]}}  {b:>{sizes[1]}}  {c:>{sizes[2]}}  {d}".rstrip() for a, b, c, d in rows]
         lines += [f"pinned {name}: {reason}" for name, reason in self.pinned]
         return "\n".join(lines)
 
@@ -277,17 +188,6 @@ def index_tensor(positions: Indices, device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(positions)).to(device)
 
 
-def _numel(shape: Sequence[int]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
-
-
-def _by_tensor(strips: Iterator[Strip]) -> dict[str, list[Strip]]:
-    found: dict[str, list[Strip]] = {}
-    for strip in strips:
-        found.setdefault(strip.tensor, []).append(strip)
-    return found
-
-
 def _cut_layer(
     layer: Layer, mask: NDArray[np.bool_], kept: Mapping[tuple[str, int], Indices], shapes: Mapping[str, list[int]]
 ) -> Layer:
@@ -302,27 +202,3 @@ def _cut_layer(
         components = renumbered[strip.components[use]]
         strips.append(replace(strip, positions=positions, components=components, shape=tuple(shapes[strip.tensor])))
     return replace(layer, width=int(mask.sum()), strips=tuple(strips))
-
-
-def _layer_to_data(layer: Layer) -> dict[str, Any]:
-    strips = [
-        [s.tensor, s.axis, list(s.shape), s.positions.tolist(), s.components.tolist(), s.role, s.reader] for s in layer.strips
-    ]
-    links = [[link.operator, link.ties, link.where] for link in layer.links]
-    return {
-        "name": layer.name,
-        "width": layer.width,
-        "strips": strips,
-        "needs_zero_bias": layer.needs_zero_bias,
-        "links": links,
-        "recurrent": layer.recurrent,
-    }
-
-
-def _layer_from_data(data: Mapping[str, Any]) -> Layer:
-    strips = tuple(
-        Strip(t, int(a), tuple(shape), np.asarray(p, np.int64), np.asarray(c, np.int64), cast(Role, role), bool(reader))
-        for t, a, shape, p, c, role, reader in data["strips"]
-    )
-    links = tuple(Link(*item) for item in data["links"])
-    return Layer(data["name"], int(data["width"]), strips, bool(data["needs_zero_bias"]), links, bool(data["recurrent"]))

@@ -108,9 +108,9 @@ class _Alias:
     value: int
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.tape = Tape()
         self.known: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.places: dict[tuple[Any, ...], _Alias] = {}
@@ -127,7 +127,7 @@ class _Recorder(TorchDispatchMode):
         return found.value
 
     def read(self, tensor: Tensor, where: tuple[str, bool]) -> int:
-        alias = self.known.get(tensor)
+        alias: _Alias | None = self.known.get(tensor)  # type: ignore[no-untyped-call]
         if alias is None:
             self.source(tensor, "constant", "")
             alias = self.known[tensor]

@@ -74,7 +74,7 @@ def _layer(
     names: set[str],
 ) -> Layer | None:
     cls, owner, position = members.cls[use], members.owner[use], members.position[use]
-    first = {}
+    first: dict[int, int] = {}
     for c, lab in zip(cls.tolist(), members.label[use].tolist(), strict=True):
         first[c] = min(lab, first.get(c, lab))
     order = {c: k for k, c in enumerate(sorted(first, key=lambda c: first[c]))}

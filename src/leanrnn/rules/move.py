@@ -248,8 +248,11 @@ def scatter(call: Call, part: Value, index: int) -> Value:
     if name in ("view", "_unsafe_view", "unsqueeze", "squeeze", "_reshape_alias"):
         return reshape(part, base.shape)
     if name in ("t", "transpose"):
-        call.arguments = {**call.arguments, "self": part}
-        return _t(call) if name == "t" else _transpose(call)
+        swap = [0, 1] if name == "t" else [base.axis(call["dim0"]), base.axis(call["dim1"])]
+        order = list(range(base.ndim))
+        if base.ndim > 1:
+            order[swap[0]], order[swap[1]] = swap[1], swap[0]
+        return permute(part, order)
     if name == "permute":
         return permute(part, np.argsort([base.axis(d) for d in call["dims"]]).tolist())
     if name in ("select", "slice", "split", "split_with_sizes", "chunk", "unbind"):

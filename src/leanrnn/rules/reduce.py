@@ -17,7 +17,7 @@ def _sum(call: Call) -> Value:
     axes = axes_of(value, call.get("dim"))
     order = call.get("ord", call.get("p", 2))
     if call.name in ("norm", "linalg_vector_norm") and order is not None and float(order) <= 0:
-        return _seen(call)
+        call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
     kept = []
     for factor in value.factors:
         if factor.main & set(axes):
@@ -50,7 +50,7 @@ def _seen(call: Call) -> Value | list[Value]:
     return results[0] if len(results) == 1 else results
 
 
-def _at_most(zero: np.ndarray, call: Call) -> np.ndarray:  # type: ignore[type-arg]
+def _at_most(zero: np.ndarray, call: Call) -> np.ndarray:
     """Reductions of zeros that are zero keep the flag; an index or a logarithm does not."""
     return (
         zero
