@@ -7,18 +7,18 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.classes import Classes, solve
 from leanrnn.copying import copy_example, user_line
-from leanrnn.errors import DiscoveryError, UnsupportedModelError
+from leanrnn.errors import DiscoveryError
 from leanrnn.groups import Groups, Layer, named_tensors
 from leanrnn.labels import Labels
 from leanrnn.propagate import Propagation, propagate
 from leanrnn.prove import prove_layers
 from leanrnn.states import is_state
+from leanrnn.supported import check_supported
 from leanrnn.tape import Tape, record
 from leanrnn.verify import call, leaves, quiet
 from leanrnn.widths import layers_of, width_name
@@ -49,59 +49,38 @@ def discover(
     Arguments:
         scope: ``"recurrent"`` offers hidden widths; ``"all"`` every width (embeddings, MLPs).
         include, exclude: shell-style patterns on the names of layers or of parameters in their groups.
-        states: which returned tensors, counted from 0 over all of them, are recurrent states handed on to the next call:
-            they shrink, while results keep their width. ``"auto"``: the first is a result, a later one is a state if it is
-            a layer's state at the end of the run and not a sequence of outputs.
+        states: which returned tensors, counted from 0 over all of them, are recurrent states handed on to the next
+            call: they shrink, while results keep their width. ``"auto"``: the first is a result, a later one is a state
+            if it is a layer's state at the end of the run and not a sequence of outputs.
         prove: cut a random half of every width out of a copy and compare, so that nothing offered can fail later.
     """
     if scope not in ("recurrent", "all"):
         raise DiscoveryError(f"scope is {scope!r}. Use 'recurrent' or 'all'.")
     check_supported(model, example)
     tape = _trace(model, example)
-    found = propagate(tape)
-    classes = solve(found, _result_pins(found, states, solve(found, ())))
-    wanted = ~classes.pinned & ~classes.derived
-    layers = layers_of(found, classes, wanted if scope == "all" else wanted & classes.recurrent)
-    pinned = _pinned_widths(found, classes)
-    layers, narrow = _too_narrow(layers)
-    groups = Groups(_chosen(layers, include, exclude), pinned + narrow, model)
+
+    def attempt(everything: bool) -> Groups:
+        found = propagate(tape, everything)
+        classes = solve(found, _result_pins(found, states, solve(found, ())))
+        wanted = ~classes.pinned & ~classes.derived
+        layers = layers_of(found, classes, wanted if scope == "all" else wanted & classes.recurrent)
+        wide, narrow = _too_narrow(layers)
+        groups = Groups(_chosen(wide, include, exclude), _pinned_widths(found, classes) + narrow, model)
+        if prove and groups.layers and _has_numbers(model):
+            prove_layers(model, groups, example, _input_hints(found, classes, groups))
+        return groups
+
+    groups = attempt(everything=False)
+    if groups.failed:
+        # Code whose result is thrown away still runs in the smaller model: let it have a say, if that offers more.
+        groups = max(groups, attempt(everything=True), key=lambda g: sum(g.widths.values()))
     groups.example = example
-    if prove and groups.layers and _has_numbers(model):
-        prove_layers(model, groups, example, _input_hints(found, classes, groups))
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
-            "this run of the model has no recurrent width. Give an example with at least two time steps, "
-            "or ask for every width with scope='all'."
+            "this run of the model has no recurrent width, or include and exclude leave none. Give an example with at "
+            "least two time steps, look at the patterns, or ask for every width with scope='all'."
         )
     return groups
-
-
-def check_supported(model: nn.Module, example: Any) -> None:
-    """Refuse what cannot be taken apart, with a word on what to do instead."""
-    for name, module in model.named_modules():
-        where = name or "the model"
-        if isinstance(module, torch.jit.ScriptModule):
-            raise UnsupportedModelError(
-                f"{where} is a TorchScript module, whose weights are frozen into a program. Pass the Python module."
-            )
-        if "quantized" in type(module).__module__:
-            raise UnsupportedModelError(
-                f"{where} is quantised ({type(module).__name__}). Shrink the float model first, then quantise."
-            )
-    for name, tensor in named_tensors(model).items():
-        if type(tensor).__name__ == "DTensor":
-            raise UnsupportedModelError(
-                f"{name} is a DTensor (FSDP or tensor parallel). Discover and shrink on the unsharded model."
-            )
-        if tensor.is_quantized:
-            raise UnsupportedModelError(
-                f"{name} is quantised ({tensor.dtype}). Shrink the float model first, then quantise."
-            )
-        if isinstance(tensor, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)):
-            raise UnsupportedModelError(f"{name} has no shape yet. Run the model once before discover.")
-    mine, given = {p.device.type for p in model.parameters()}, {t.device.type for t in leaves(example)}
-    if mine and given and not mine & given:
-        raise DiscoveryError(f"the example is on {given.pop()} and the model on {mine.pop()}. Move one of them.")
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:

@@ -40,6 +40,8 @@ class Groups:
         """The example the groups were discovered with; later checks run on it."""
         self.remembered: Sequence[tuple[str, tuple[str | int, ...], str]] = ()
         """Numbers in the user's modules that are a layer's width: (module name, path of the attribute, layer name)."""
+        self.failed = False
+        """Whether a width was offered and did not pass the proof."""
         self._model = model
 
     def __iter__(self) -> Iterator[Layer]:

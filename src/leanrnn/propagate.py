@@ -192,12 +192,12 @@ def _first_is_zero(source: Source) -> bool:
     )
 
 
-def propagate(tape: Tape) -> Propagation:
-    """All ties of the operators that lead to an output."""
+def propagate(tape: Tape, everything: bool = False) -> Propagation:
+    """All ties of the operators that lead to an output, or of those too whose result is thrown away."""
     reader = _Reader(tape, weights_of(tape))
     for i, source in tape.sources.items():
         reader.source(i, source)
     for index, (node, live) in enumerate(zip(tape.nodes, live_nodes(tape), strict=True)):
-        if live:
+        if live or everything:
             reader.node(index, node)
     return reader.result

@@ -37,6 +37,7 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
         if reason is None:
             return layers
         if len(layers) == 1:
+            groups.failed = True
             groups.pinned.append((layers[0].name, hints.get(layers[0].name, reason)))
             return []
         half = len(layers) // 2

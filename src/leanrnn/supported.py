@@ -1,0 +1,42 @@
+"""Models that cannot be taken apart are refused before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from leanrnn.errors import DiscoveryError, UnsupportedModelError
+from leanrnn.groups import named_tensors
+from leanrnn.verify import leaves
+
+__all__ = ["check_supported"]
+
+
+def check_supported(model: nn.Module, example: Any) -> None:
+    """Refuse what cannot be taken apart, with a word on what to do instead."""
+    for name, module in model.named_modules():
+        where = name or "the model"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UnsupportedModelError(
+                f"{where} is a TorchScript module, whose weights are frozen into a program. Pass the Python module."
+            )
+        if "quantized" in type(module).__module__:
+            raise UnsupportedModelError(
+                f"{where} is quantised ({type(module).__name__}). Shrink the float model first, then quantise."
+            )
+    for name, tensor in named_tensors(model).items():
+        if type(tensor).__name__ == "DTensor":
+            raise UnsupportedModelError(
+                f"{name} is a DTensor (FSDP or tensor parallel). Discover and shrink on the unsharded model."
+            )
+        if tensor.is_quantized:
+            raise UnsupportedModelError(
+                f"{name} is quantised ({tensor.dtype}). Shrink the float model first, then quantise."
+            )
+        if isinstance(tensor, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)):
+            raise UnsupportedModelError(f"{name} has no shape yet. Run the model once before discover.")
+    mine, given = {p.device.type for p in model.parameters()}, {t.device.type for t in leaves(example)}
+    if mine and given and not mine & given:
+        raise DiscoveryError(f"the example is on {given.pop()} and the model on {mine.pop()}. Move one of them.")
