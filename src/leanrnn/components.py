@@ -101,7 +101,8 @@ class Layer:
         return int(total.max(initial=0))
 
     def slices(self, k: int) -> list[tuple[str, int, int]]:
-        """Everything that leaves with component ``k``: ``[(tensor name, axis, index), ...]``, biases and buffers too."""
+        """Everything that leaves with component ``k``: ``[(tensor name, axis, index), ...]``, biases and buffers
+        too."""
         if not 0 <= k < self.width:
             raise GroupsError(f"layer {self.name!r} has no component {k}. Its components are 0 to {self.width - 1}.")
         return [(s.tensor, s.axis, int(i)) for s in self.strips for i in s.positions[s.components == k]]

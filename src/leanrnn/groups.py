@@ -1,4 +1,5 @@
-"""All widths of a model that can shrink, bound to the model: what leaves with which component, and what is left after a cut."""
+"""All widths of a model that can shrink, bound to the model: what leaves with which component, and what is left
+after a cut."""
 
 from __future__ import annotations
 

@@ -214,7 +214,8 @@ def _blocks(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], lis
 def put(
     base: Factor | None, part: Factor | None, axis: int, index: Labels, shape: Sequence[int], rest: int
 ) -> Factor | None:
-    """``base`` with ``part`` written at ``index`` along ``axis``; where neither has labels, ``rest`` is the zero flag."""
+    """``base`` with ``part`` written at ``index`` along ``axis``; where neither has labels, ``rest`` is the zero
+    flag."""
     axes = sorted({axis, *(base.axes if base else ()), *(part.axes if part else ())})
     sizes = [shape[a] for a in axes]
     labels, zero = np.full(sizes, -1, np.int64), np.full(sizes, rest, np.int8)

@@ -59,7 +59,8 @@ def live_nodes(tape: Tape) -> list[bool]:
 
 
 def weights_of(tape: Tape) -> set[int]:
-    """Parameters that enter a matrix product, a convolution or a lookup, as they are or after arithmetic among parameters."""
+    """Parameters that enter a matrix product, a convolution or a lookup, as they are or after arithmetic among
+    parameters."""
     made_of: dict[int, frozenset[int]] = {i: frozenset((i,)) for i, s in tape.sources.items() if s.kind == "parameter"}
     weights: set[int] = set()
     for node in tape.nodes:

@@ -1,4 +1,5 @@
-"""Proof before training: cut a random half of every width out of a copy and compare, so that nothing offered fails later."""
+"""Proof before training: cut a random half of every width out of a copy and compare, so that nothing offered fails
+later."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Which widths are recurrent: follow, while a tape is read, what depends on what.
 
-A width is recurrent when a weight reads along it something that came from the same reading one step earlier. Cells without a
+A width is recurrent when a weight reads along it something that came from the same reading one step earlier. Cells
+without a
 recurrent matrix (SRU, QRNN) show it another way: one step of a sequence meets what was made of another step.
 """
 
@@ -115,7 +116,8 @@ class Recurrence:
         return bit
 
     def _product(self, used: int) -> int:
-        """Note each weight that reads along an axis; if what it reads came from the same reading, that width is recurrent."""
+        """Note each weight that reads along an axis; if what it reads came from the same reading, that width is
+        recurrent."""
         new = 0
         for labels in self.ties.reads:
             bit = self.bit(("product", int(labels.max())))
@@ -133,7 +135,8 @@ class Recurrence:
         return bits
 
     def _meeting(self, node: Node, data: Sequence[int]) -> None:
-        """Where one step of a sequence meets what was made of another step, the labels of the result may be recurrent."""
+        """Where one step of a sequence meets what was made of another step, the labels of the result may be
+        recurrent."""
         results = [
             f.labels for o in node.outs if o in self.values for f in self.values[o].factors if self.ties.loose(f.labels)
         ]

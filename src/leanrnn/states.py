@@ -11,8 +11,9 @@ from leanrnn.tape import Node
 __all__ = ["is_state"]
 
 _PASS = (
-    "view", "_unsafe_view", "transpose", "t", "permute", "squeeze", "unsqueeze", "clone", "alias", "detach", "expand", "_to_copy",
-    "index_select", "native_batch_norm", "native_layer_norm", "native_group_norm", "native_dropout", "copy", "lift_fresh",
+    "view", "_unsafe_view", "transpose", "t", "permute", "squeeze", "unsqueeze", "clone", "alias", "detach", "expand",
+    "_to_copy", "index_select", "native_batch_norm", "native_layer_norm", "native_group_norm", "native_dropout", "copy",
+    "lift_fresh",
 )  # fmt: skip
 _PICK = ("select", "unbind", "gather", "index")
 _CUT = ("slice", "split", "unsafe_split", "split_with_sizes", "chunk")

@@ -39,7 +39,10 @@ class Ref:
 
 @dataclass
 class Node:
-    """One executed operator: ``outs = op(*args, **kwargs)``. A ``scatter`` writes ``args[1]`` into view ``op`` of ``args[0]``."""
+    """One executed operator: ``outs = op(*args, **kwargs)``.
+
+    With ``scatter`` it is a write: ``args[1]`` goes into result number ``scatter`` of the view ``op`` of ``args[0]``.
+    """
 
     op: Any
     args: tuple[Any, ...]

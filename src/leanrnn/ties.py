@@ -1,8 +1,8 @@
 """Ties: what the operators of a tape say about labels, collected as arrays.
 
 Two labels are **tied** when neither index can leave without the other. A label is **fixed** when its index cannot leave
-at all, **pinned** when an operator found later says so. Label a **implies** label b when b leaves with a but not the other way
-round (a flattened product of two widths).
+at all, **pinned** when an operator found later says so. Label a **implies** label b when b leaves with a but not the
+other way round (a flattened product of two widths).
 """
 
 from __future__ import annotations

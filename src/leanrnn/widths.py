@@ -1,4 +1,4 @@
-"""From classes to widths: classes that sit in the same axes of the same tensors make up one layer, which gets a name."""
+"""From classes to widths: classes that sit in the same axes of the same tensors make up one layer."""
 
 from __future__ import annotations
 

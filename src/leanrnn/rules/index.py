@@ -13,15 +13,18 @@ from leanrnn.ties import harden
 _BY_DATA = "is indexed by data"
 
 
-@register("aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.zero", "aten.empty", "aten.empty_like", "aten.new_empty",
+@register("aten.zeros", "aten.zeros_like", "aten.new_zeros", "aten.zero", "aten.empty", "aten.empty_like",
+          "aten.new_empty",
           "aten.empty_strided", "aten.new_empty_strided", "aten.empty_permuted", "aten.zeros_out")  # fmt: skip
 def _zeros(call: Call) -> Value:
     return Value(call.shape, (), True)
 
 
 @register(
-    "aten.ones", "aten.ones_like", "aten.new_ones", "aten.full", "aten.full_like", "aten.new_full", "aten.fill", "aten.scalar_tensor",
-    "aten.rand", "aten.randn", "aten.rand_like", "aten.randn_like", "aten.bernoulli", "aten.normal", "aten.uniform", "aten.randint",
+    "aten.ones", "aten.ones_like", "aten.new_ones", "aten.full", "aten.full_like", "aten.new_full", "aten.fill",
+    "aten.scalar_tensor",
+    "aten.rand", "aten.randn", "aten.rand_like", "aten.randn_like", "aten.bernoulli", "aten.normal", "aten.uniform",
+    "aten.randint",
     "aten.exponential", "aten.log_normal", "aten.cauchy", "aten.geometric", "aten.random", "aten.normal_functional",
 )  # fmt: skip
 def _constant(call: Call) -> Value:
@@ -30,7 +33,8 @@ def _constant(call: Call) -> Value:
     return Value(call.shape, (), isinstance(fill, (int, float)) and fill == 0)
 
 
-@register("aten.arange", "aten.linspace", "aten.logspace", "aten.eye", "aten.tril_indices", "aten.triu_indices", "aten.randperm",
+@register("aten.arange", "aten.linspace", "aten.logspace", "aten.eye", "aten.tril_indices", "aten.triu_indices",
+          "aten.randperm",
           "aten.hann_window", "aten.range", "aten.hamming_window")  # fmt: skip
 def _positions(call: Call) -> Value:
     reason = f"meets positions made by {call.name}"
@@ -39,7 +43,8 @@ def _positions(call: Call) -> Value:
 
 @register("aten.index_select", soft=True)
 def _index_select(call: Call) -> Value:
-    """Torch's own recurrent code puts a stacked state back into the order of the batch; anybody else needs it as one block."""
+    """Torch's own recurrent code puts a stacked state back into the order of the batch; anybody else needs it as
+    one block."""
     value: Value = call["self"] if call.fused else harden(call.ties, call["self"])
     return _replaced(call, value, [value.axis(call["dim"])], call.shape)
 
@@ -61,7 +66,8 @@ def _gather(call: Call) -> Value:
 
 @register("aten.index", "aten._unsafe_index")
 def _index(call: Call) -> Value:
-    """Advanced indexing: indexed axes are replaced by the axes of the indices, in place if they stand together, else in front."""
+    """Advanced indexing: indexed axes are replaced by the axes of the indices, in place if they stand together,
+    else in front."""
     value: Value = call["self"]
     used: list[int] = []
     axis = 0
@@ -83,7 +89,8 @@ def _index(call: Call) -> Value:
     )
 
 
-@register("aten.index_put", "aten._index_put_impl", "aten.index_copy", "aten.index_add", "aten.index_fill", "aten.scatter",
+@register("aten.index_put", "aten._index_put_impl", "aten.index_copy", "aten.index_add", "aten.index_fill",
+          "aten.scatter",
           "aten.scatter_add", "aten.scatter_reduce", "aten.masked_scatter")  # fmt: skip
 def _write_by_data(call: Call) -> Value:
     """A write at places chosen by data ties what it writes to what stands there, and keeps the axes it chooses on."""
@@ -140,7 +147,8 @@ def _read_out(call: Call) -> list[Value]:
     return []
 
 
-@register("aten.nonzero", "aten.unique", "aten._unique2", "aten.unique_consecutive", "aten.masked_select", "aten.bincount",
+@register("aten.nonzero", "aten.unique", "aten._unique2", "aten.unique_consecutive", "aten.masked_select",
+          "aten.bincount",
           "aten.searchsorted", "aten.bucketize", "aten.multinomial")  # fmt: skip
 def _by_value(call: Call) -> list[Value]:
     for value in call.tensors():

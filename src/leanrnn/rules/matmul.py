@@ -104,7 +104,8 @@ def _trilinear(call: Call) -> Value:
 
 @register("aten.convolution", "aten._convolution", "aten.convolution_overrideable")
 def _convolution(call: Call) -> Value:
-    """Channels are contracted like a matrix product; the convolution slides over the other axes, which therefore stay."""
+    """Channels are contracted like a matrix product; the convolution slides over the other axes, which therefore
+    stay."""
     value, weight, bias = call["input"], call["weight"], call.get("bias")
     spatial = list(range(2, value.ndim))
     call.ties.pin_value(value, spatial, "is slid over by a convolution")

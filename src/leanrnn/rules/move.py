@@ -182,7 +182,8 @@ def _stack(call: Call) -> Value:
 
 
 def _join(call: Call, values: Sequence[Value], dim: int, shape: tuple[int, ...]) -> Value:
-    """Lay values one after the other along ``dim``. Torch's own recurrent code may stack unequal widths; nobody else can."""
+    """Lay values one after the other along ``dim``. Torch's own recurrent code may stack unequal widths; nobody
+    else can."""
     result = Value(shape, (), True)
     start = 0
     for value in values:

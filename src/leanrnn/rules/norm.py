@@ -35,7 +35,8 @@ def _unsure(factor: Factor) -> Factor:
 
 
 @register(
-    "aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training", "aten.cudnn_batch_norm",
+    "aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training",
+    "aten.cudnn_batch_norm",
     "aten._batch_norm_with_update", "aten.batch_norm", "aten._native_batch_norm_legit_functional",
 )  # fmt: skip
 def _batch_norm(call: Call) -> list[Value]:
@@ -50,7 +51,8 @@ def _batch_norm(call: Call) -> list[Value]:
 
 @register("aten.native_layer_norm", "aten._fused_rms_norm", "aten.rms_norm")
 def _layer_norm(call: Call) -> list[Value]:
-    """Exact as long as what leaves is zero and the layer keeps dividing by its original width; that takes a weight to own it."""
+    """Exact as long as what leaves is zero and the layer keeps dividing by its original width; that takes a weight
+    to own it."""
     value: Value = call["input"]
     axes = range(value.ndim - len(call["normalized_shape"]), value.ndim)
     weight, bias = call.get("weight"), call.get("bias")

@@ -31,7 +31,8 @@ def _sum(call: Call) -> Value:
 
 
 @register(
-    "aten.mean", "aten.max", "aten.min", "aten.amax", "aten.amin", "aten.aminmax", "aten.argmax", "aten.argmin", "aten.any",
+    "aten.mean", "aten.max", "aten.min", "aten.amax", "aten.amin", "aten.aminmax", "aten.argmax", "aten.argmin",
+    "aten.any",
     "aten.all", "aten.prod", "aten.std", "aten.var", "aten.var_mean", "aten.std_mean", "aten.logsumexp", "aten.median",
     "aten.nanmedian", "aten.mode", "aten.kthvalue", "aten.nanmean", "aten.quantile",
 )  # fmt: skip
@@ -61,7 +62,8 @@ def _at_most(zero: np.ndarray, call: Call) -> np.ndarray:
 
 @register(
     "aten._softmax", "aten._log_softmax", "aten.softmax", "aten.log_softmax", "aten._safe_softmax", "aten.cumsum",
-    "aten.cumprod", "aten.logcumsumexp", "aten.cummax", "aten.cummin", "aten.sort", "aten.argsort", "aten.topk", "aten.msort",
+    "aten.cumprod", "aten.logcumsumexp", "aten.cummax", "aten.cummin", "aten.sort", "aten.argsort", "aten.topk",
+    "aten.msort",
     "aten.renorm", "aten.glu", "aten._fft_r2c", "aten._fft_c2c", "aten._fft_c2r", "aten.diff",
 )  # fmt: skip
 def _along(call: Call) -> Value | list[Value]:
@@ -93,8 +95,10 @@ def _along(call: Call) -> Value | list[Value]:
 
 
 @register(
-    "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d", "aten.max_pool1d", "aten.max_pool2d_with_indices", "aten.max_pool2d",
-    "aten.max_pool3d_with_indices", "aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d", "aten.adaptive_max_pool2d",
+    "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d", "aten.max_pool1d", "aten.max_pool2d_with_indices",
+    "aten.max_pool2d",
+    "aten.max_pool3d_with_indices", "aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d",
+    "aten.adaptive_max_pool2d",
     "aten.adaptive_max_pool1d", "aten.adaptive_avg_pool1d", "aten.upsample_nearest1d", "aten.upsample_nearest2d",
     "aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.max_pool1d_with_indices", "aten.reflection_pad1d",
     "aten.reflection_pad2d", "aten.replication_pad1d", "aten.replication_pad2d",
