@@ -231,11 +231,18 @@ def test_states_behave_like_a_stacked_tensor():
     assert h.detach().to(torch.float64).clone().contiguous().dtype == torch.float64
     assert h.index_select(1, torch.tensor([0])).size(1) == 1 and len(h.unbind(0)) == 2
     assert repr(h) == "States((4, 2), (4, 3))" and h.device.type == "cpu"
+    by_layer = States([*h, *h]).view(2, -1, 4, 5)
+    assert (
+        by_layer[-1, 0].shape == (4, 2)
+        and by_layer[:, 1][0].shape == (4, 3)
+        and "States(States((4, 2)" in repr(by_layer)
+    )
     back = pytree.tree_map(lambda t: t + 1, h)
     assert isinstance(back, States) and torch.equal(back[0], h[0] + 1)
     for misuse in (
         lambda: h.size(2),
         lambda: h.unbind(1),
+        lambda: h.view(3, 1, 4, 5),
         lambda: h[..., 0],
         lambda: h.index_select(0, torch.tensor(0)),
     ):

@@ -1,6 +1,7 @@
 """A smaller model that computes the same, and every way in which it can be refused."""
 
 import copy
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from leanrnn import layers
-from leanrnn.errors import GroupsError, ShrinkError
+from leanrnn.errors import GroupsError, ShrinkError, UnsupportedModelError
 from leanrnn.groups import Groups, Layer
 from leanrnn.plan import plan_of
 from leanrnn.shrink import shrink
@@ -239,6 +240,13 @@ def test_a_state_kept_by_the_model_is_accepted():
     small = shrink(model, groups, ratio=0.5)
     assert type(small.rnn) is layers.GRU and model.state.size(-1) == 6
     assert small(x).shape == (STEPS, BATCH, 4) and small.state.size(-1) == 3
+
+
+def test_a_model_that_cannot_be_copied_is_refused():
+    model, groups, _ = tagger()
+    model.lock = threading.Lock()
+    with pytest.raises(UnsupportedModelError, match="cannot be copied"):
+        shrink(model, groups, ratio=0.5)
 
 
 def test_training_mode_is_checked_with_randomness_held_still():

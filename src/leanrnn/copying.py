@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from leanrnn.errors import UnsupportedModelError
+
 __all__ = ["copy_example", "copy_model", "user_line"]
 
 _OURS = str(Path(__file__).parent)
@@ -22,7 +24,12 @@ def copy_model(model: nn.Module) -> nn.Module:
     for module in model.modules():
         for value in vars(module).values():
             _detach_results(value, memo, 4)
-    return copy.deepcopy(model, memo)
+    try:
+        return copy.deepcopy(model, memo)
+    except (RuntimeError, TypeError) as error:
+        raise UnsupportedModelError(
+            f"this model cannot be copied ({error}). Keep what cannot be copied outside of the modules."
+        ) from error
 
 
 def _detach_results(value: Any, memo: dict[int, Any], depth: int) -> None:

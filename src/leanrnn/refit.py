@@ -51,6 +51,8 @@ def plain_(module: nn.Module) -> None:
     if equal:
         module.__class__ = _origin(type(module), module)
         vars(module).pop("former", None)
+        if isinstance(module, nn.RNNBase):
+            module._init_flat_weights()  # cuDNN wants all layers in one block again
 
 
 def _set_lengths(module: nn.Module, lengths: tuple[tuple[str, str, int], ...]) -> None:

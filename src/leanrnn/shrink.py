@@ -11,7 +11,7 @@ from torch import nn
 
 from leanrnn.choose import choose
 from leanrnn.copying import copy_model, user_line
-from leanrnn.errors import ShrinkError
+from leanrnn.errors import LeanRNNError, ShrinkError
 from leanrnn.groups import Groups
 from leanrnn.proof import Differs, cut_copy
 from leanrnn.surgery import cut_
@@ -61,13 +61,13 @@ def shrink(
         raise ShrinkError("there is no example to compare the models on. Pass example=, or verify=False.")
     try:
         return cut_copy(model, bound, masks, example)[0]
+    except LeanRNNError:
+        raise
     except Exception as error:
         raise _explained(error) from error
 
 
 def _explained(error: Exception) -> ShrinkError:
-    if isinstance(error, ShrinkError):
-        return error
     if isinstance(error, Differs):
         return ShrinkError(f"{error}. Discover again with prove=True, which pins what cannot be cut exactly.")
     return ShrinkError(

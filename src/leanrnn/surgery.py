@@ -59,6 +59,7 @@ def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> 
     numbers = {
         (module, path): int(masks[layer].sum()) if layer else get_number(model, module, path)
         for module, path, layer in groups.remembered
+        if not layer or layer in masks
     }
     lengths = {(name, axis): tensors[name].size(axis) for name, axis in positions}
     replaced = cut_tensors_(model, positions, plain)
@@ -73,7 +74,7 @@ def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices],
     cuts = _new_tensors(named_tensors(model), positions)
     by_old = {id(cut.old): cut for cut in cuts}
     by_new = {id(cut.new): cut for cut in cuts}
-    touched = [module for module in model.modules() if _swap_registered(module, by_old)]
+    touched = {id(module) for module in model.modules() if _swap_registered(module, by_old)}
     for module in model.modules():
         _swap_attributes(module, by_old)
 
@@ -86,7 +87,7 @@ def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices],
 
     with torch.no_grad():
         for module in model.modules():
-            if module in touched or _parametrized_by(module, touched):
+            if id(module) in touched or _parametrized_by(module, touched):
                 refit_(module, kept, plain)
             elif plain:
                 plain_(module)
@@ -179,7 +180,7 @@ def _sources(module: nn.Module, name: str) -> list[Tensor]:
     return [p for p in originals if p.shape == shape]
 
 
-def _parametrized_by(module: nn.Module, touched: Sequence[nn.Module]) -> bool:
+def _parametrized_by(module: nn.Module, touched: set[int]) -> bool:
     return parametrize.is_parametrized(module) and any(
-        part in touched for part in cast(nn.ModuleDict, module.parametrizations).values()
+        id(part) in touched for part in cast(nn.ModuleDict, module.parametrizations).values()
     )

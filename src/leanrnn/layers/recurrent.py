@@ -19,6 +19,9 @@ from leanrnn.layers.states import Former, States, compose, narrow
 
 __all__ = ["GRU", "LSTM", "PLAIN", "RECURRENT", "RNN", "Recurrent", "equal_widths", "slots_of", "widths_of"]
 
+Weights = Sequence[Sequence[Tensor]]
+"""Per layer and direction, in torch's order."""
+
 
 class Recurrent(nn.RNNBase):
     """Answers like nn.LSTM, nn.GRU or nn.RNN, with a width per layer and direction.
@@ -86,41 +89,45 @@ class Recurrent(nn.RNNBase):
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
         """Output and last state, as torch's module of the same kind gives them."""
+        # Read once: under a parametrization every reading computes the weight.
+        weights = self.all_weights
         if isinstance(input, PackedSequence):
             data, sizes, order, back = input
-            initial = self._initial(hx, data, int(sizes[0]), True, order)
-            output, last = self._stack(data, sizes, initial)
+            initial = self._initial(hx, data, int(sizes[0]), True, order, weights)
+            output, last = self._stack(data, sizes, initial, weights)
             return PackedSequence(output, sizes, order, back), self._returned(last, True, back)
         if input.dim() not in (2, 3):
             raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         batched = input.dim() == 3
         # The time-major order inside is torch's own, so that dropout draws the same mask for the same seed.
         data = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
-        initial = self._initial(hx, data, data.size(1), batched, None)
-        output, last = self._stack(data, None, initial)
+        initial = self._initial(hx, data, data.size(1), batched, None, weights)
+        output, last = self._stack(data, None, initial, weights)
         output = output.squeeze(1) if not batched else output.transpose(0, 1) if self.batch_first else output
         return output, self._returned(last, batched, None)
 
     def _initial(
-        self, hx: Any, data: Tensor, batch: int, batched: bool, order: Tensor | None
+        self, hx: Any, data: Tensor, batch: int, batched: bool, order: Tensor | None, weights: Weights
     ) -> list[tuple[Tensor, ...]]:
         """Per layer and direction the (h,) or (h, c) to start from, each (1, batch, width)."""
-        if data.size(-1) != getattr(self, f"weight_ih{self.slots[0]}").size(1):
+        if data.size(-1) != weights[0][0].size(1):
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.size(-1)}"
             )
         parts = []
         for part in range(self.parts):
-            widths = self.widths(part)
+            widths = _widths([slot[1] for slot in weights], part)
             if hx is None:
                 parts.append([data.new_zeros(1, batch, width) for width in widths])
-                continue
-            given = hx[part] if self.parts > 1 else hx
-            parts.append(self._given(part, given, batch, batched, order))
+            else:
+                given = hx[part] if self.parts > 1 else hx
+                parts.append(self._given(part, given, widths, batch, batched, order))
         return list(zip(*parts, strict=True))
 
-    def _given(self, part: int, given: Any, batch: int, batched: bool, order: Tensor | None) -> list[Tensor]:
-        widths, dims = self.widths(part), 2 if batched else 1
+    def _given(
+        self, part: int, given: Any, widths: Sequence[int], batch: int, batched: bool, order: Tensor | None
+    ) -> list[Tensor]:
+        dims = 2 if batched else 1
         states = list(given.unbind(0)) if isinstance(given, Tensor) else list(given)
         former = self.former[part] if self.former else [Former() for _ in widths]
         if len(states) != len(widths) or any(state.dim() != dims for state in states):
@@ -138,7 +145,7 @@ class Recurrent(nn.RNNBase):
         return found
 
     def _stack(
-        self, data: Tensor, sizes: Tensor | None, initial: list[tuple[Tensor, ...]]
+        self, data: Tensor, sizes: Tensor | None, initial: list[tuple[Tensor, ...]], weights: Weights
     ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
         directions = 2 if self.bidirectional else 1
         turn = reversal(sizes).to(data.device) if sizes is not None and directions == 2 else None
@@ -148,8 +155,9 @@ class Recurrent(nn.RNNBase):
             for direction in range(directions):
                 slot = layer * directions + direction
                 source = data if direction == 0 else backwards(data, turn)
-                weights = [getattr(self, name) for name in self._all_weights[slot]]
-                output, state = one_layer(self.mode, source, sizes, initial[slot], weights, self.bias, self.training)
+                output, state = one_layer(
+                    self.mode, source, sizes, initial[slot], weights[slot], self.bias, self.training
+                )
                 outputs.append(output if direction == 0 else backwards(output, turn))
                 last.append(state)
             data = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
@@ -191,8 +199,11 @@ def slots_of(module: nn.RNNBase) -> list[str]:
 
 def widths_of(module: nn.RNNBase, part: int) -> tuple[int, ...]:
     """Width of the hidden (part 0) or cell state (part 1) of every layer and direction, as the weights have it."""
-    weights = [getattr(module, f"weight_hh{slot}") for slot in slots_of(module)]
-    return tuple(w.size(1) if part == 0 else w.size(0) // 4 for w in weights)
+    return _widths([getattr(module, f"weight_hh{slot}") for slot in slots_of(module)], part)
+
+
+def _widths(weights_hh: Sequence[Tensor], part: int) -> tuple[int, ...]:
+    return tuple(w.size(1) if part == 0 else w.size(0) // 4 for w in weights_hh)
 
 
 def equal_widths(module: nn.RNNBase) -> bool:

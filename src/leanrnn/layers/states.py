@@ -15,7 +15,7 @@ Former = dict[int, list[int]]
 """For every width a state once had, the positions that are still there."""
 
 
-class States(tuple[Tensor, ...]):
+class States(tuple[Any, ...]):
     """What takes the place of ``h_n`` when layers differ in width: one tensor a layer and direction.
 
     It is indexed like the stacked tensor along its first axis::
@@ -27,18 +27,17 @@ class States(tuple[Tensor, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, tensors: Iterable[Tensor] = ()) -> States:
+    def __new__(cls, tensors: Iterable[Any] = ()) -> States:
         return super().__new__(cls, tensors)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
+            if not key:
+                return self
             first, rest = key[0], key[1:]
             if first is Ellipsis:
-                raise IndexError(
-                    "states of unequal widths have no common axes. Index the layer first: h_n[-1][..., k]."
-                )
-            picked = self[first]
-            return States(t[rest] for t in picked) if isinstance(picked, States) else picked[rest]
+                raise IndexError("states of unequal widths share no last axis. Index the layer first: h_n[-1][..., k].")
+            return States(t[rest] for t in self[first]) if isinstance(first, slice) else self[first][rest]
         found = super().__getitem__(cast(SupportsIndex, key))
         return States(found) if isinstance(key, slice) else found
 
@@ -53,6 +52,16 @@ class States(tuple[Tensor, ...]):
                 f"states of unequal widths can be unbound along axis 0 only, not {dim}. Use h_n[i].unbind()."
             )
         return tuple(self)
+
+    def view(self, layers: int, directions: int, *rest: int) -> States:
+        """The states by layer and direction, for ``h_n.view(layers, directions, batch, width)[-1]``."""
+        layers = len(self) // directions if layers == -1 else layers
+        directions = len(self) // layers if directions == -1 else directions
+        if layers * directions != len(self) or len(rest) != self.dim() - 1:
+            raise IndexError(f"{len(self)} states cannot be seen as {layers} layers of {directions} directions.")
+        return States(self[i : i + directions] for i in range(0, len(self), directions))
+
+    reshape = view
 
     def index_select(self, dim: int, index: Tensor) -> States:
         """Pick along an axis behind the first, such as the batch (axis 1)."""
@@ -100,7 +109,7 @@ class States(tuple[Tensor, ...]):
         return cast(Tensor, self[0]).dtype
 
     def __repr__(self) -> str:
-        return f"States({', '.join(str(tuple(t.shape)) for t in self)})"
+        return f"States({', '.join(repr(t) if isinstance(t, States) else str(tuple(t.shape)) for t in self)})"
 
 
 pytree.register_pytree_node(
