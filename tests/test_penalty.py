@@ -116,7 +116,7 @@ def test_biases_decide_only_where_the_value_itself_is_read():
     kill_(groups, {"rnn.l0": [1]})
     groups.layers = tuple(Layer(la.name, la.width, la.strips, needs_zero_bias=True) for la in groups)
     assert alive(groups)["rnn.l0"][1]
-    GroupLasso(groups, biases=True).add_gradient_(1.0)
+    GroupLasso(groups).add_gradient_(1.0)
     assert model.rnn.bias_ih_l0.grad is not None
     kill_(groups, {"rnn.l0": [1]}, biases=True)
     assert not alive(groups)["rnn.l0"][1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,9 +19,11 @@ from torch import Tensor
 
 from leanrnn.groups import Groups, Indices, Layer, Strip, index_tensor
 
-__all__ = ["Entry", "GroupIndex", "alive", "group_norms", "is_weight"]
+__all__ = ["Biases", "Entry", "GroupIndex", "alive", "counting", "group_norms", "is_weight"]
 
 Wanted = Callable[[Layer, Strip], bool]
+Biases = bool | Literal["needed"]
+"""Whether biases are meant too: all, none, or those of layers that are only dead when their biases are zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +155,14 @@ def is_weight(layer: Layer, strip: Strip) -> bool:
     return strip.role == "weight"
 
 
+def counting(biases: Biases) -> Wanted:
+    """The strips of weights, and of the biases that are meant: ``GroupIndex(groups, counting("needed"))``."""
+    if biases == "needed":
+        return lambda layer, strip: is_weight(layer, strip) or (strip.role == "bias" and layer.needs_zero_bias)
+    roles = ("weight", "bias") if biases else ("weight",)
+    return lambda layer, strip: strip.role in roles
+
+
 def group_norms(groups: Groups) -> dict[str, Tensor]:
     """Euclidean norm of every group by layer, crossings counted twice: ``group_norms(groups)["rnn"].argsort()``."""
     index = GroupIndex(groups, is_weight)
@@ -164,7 +175,7 @@ def alive(groups: Groups) -> dict[str, NDArray[np.bool_]]:
 
         {name: int(mask.sum()) for name, mask in alive(groups).items()}
     """
-    index = GroupIndex(groups, lambda la, s: s.role == "weight" or (la.needs_zero_bias and s.role == "bias"))
+    index = GroupIndex(groups, counting("needed"))
     return {name: mask.numpy() for name, mask in index.by_layer((index.largest() != 0).cpu()).items()}
 
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from leanrnn.errors import GroupsError
-from leanrnn.groups import Groups, Layer, Strip
-from leanrnn.norms import Entry, GroupIndex, is_weight
+from leanrnn.groups import Groups
+from leanrnn.norms import Biases, Entry, GroupIndex, counting
 
 __all__ = ["L1", "Amount", "GroupLasso", "Penalty", "select"]
 
@@ -47,7 +47,7 @@ class Penalty(Protocol):
 class GroupLasso:
     """Sum over all components of ``sqrt(epsilon + sum of squares of the group)``, the paper's penalty.
 
-    A group is every strip of role "weight". Groups overlap: a recurrent weight is in the group of its row and in the
+    Groups overlap: a recurrent weight is in the group of its row and in the
     group of its column, and the crossings of a component's own row and column are counted twice, as in the paper.
     Frozen parameters (``requires_grad=False``) count in the norms and are not changed. ::
 
@@ -61,23 +61,20 @@ class GroupLasso:
         epsilon: inside the root, so that a dead group has gradient zero instead of NaN.
         size_weighted: weight every group with the root of its size. Sizes are those at construction, so that cutting
             other components does not change the pull on those that stay.
-        biases: let the biases of layers that are only dead when their biases are zero (``layer.needs_zero_bias``)
-            count as part of the group. The paper regularises no bias.
+        biases: which biases count as part of the group. The paper regularises none, and by default nor does this,
+            except in layers that are only dead when their biases are zero (``layer.needs_zero_bias``).
     """
 
     def __init__(
-        self, groups: Groups, *, epsilon: float = 1e-8, size_weighted: bool = False, biases: bool = False
+        self, groups: Groups, *, epsilon: float = 1e-8, size_weighted: bool = False, biases: Biases = "needed"
     ) -> None:
         if not 0 <= epsilon < math.inf:
             raise GroupsError(f"epsilon is {epsilon}. Give a number of at least 0; the paper uses 1e-8.")
         self.groups, self.epsilon, self.size_weighted, self.biases = groups, epsilon, size_weighted, biases
-        self._index = GroupIndex(groups, self._counts)
+        self._index = GroupIndex(groups, counting(biases))
         self.sizes: dict[str, list[int]] = {layer.name: layer.group_sizes.tolist() for layer in groups}
         """Sizes of the groups when the penalty was built, by layer."""
         self._roots: tuple[Any, Tensor] = (None, torch.empty(0))
-
-    def _counts(self, layer: Layer, strip: Strip) -> bool:
-        return is_weight(layer, strip) or (self.biases and layer.needs_zero_bias and strip.role == "bias")
 
     def norms(self) -> dict[str, Tensor]:
         """Norm of every group by layer, without epsilon, so that a dead group has norm zero; no synchronisation."""
@@ -159,10 +156,10 @@ class L1:
         groups: the weights with strips in these groups are penalised by default.
         parameters: shell-style patterns of parameter names, instead of the weights in groups. The paper penalises all
             parameters of the language model but the embedding.
-        biases: keep one-dimensional parameters in the selection; the paper does.
+        biases: penalise biases as well (with patterns: all parameters of one dimension); the paper does.
     """
 
-    def __init__(self, groups: Groups, *, parameters: Sequence[str] | None = None, biases: bool = False) -> None:
+    def __init__(self, groups: Groups, *, parameters: Sequence[str] | None = None, biases: Biases = False) -> None:
         self.groups, self.patterns, self.biases = groups, parameters, biases
         if not self._selected():
             raise GroupsError(
@@ -203,20 +200,20 @@ class L1:
         return select(self.groups, self.patterns, self.biases)
 
 
-def select(groups: Groups, patterns: Sequence[str] | None = None, biases: bool = False) -> dict[str, Tensor]:
+def select(groups: Groups, patterns: Sequence[str] | None = None, biases: Biases = False) -> dict[str, Tensor]:
     """Parameters by name: those with a weight (or also a bias) in a group, or those whose name matches a pattern.
 
-    Among the matching ones only those of two and more dimensions, unless ``biases``. ::
+    Among the matching ones only those of two and more dimensions, unless ``biases`` is true. ::
 
         list(select(groups, ["rnn.*"]))
     """
     if patterns is not None:
         named = groups.model.named_parameters()
         matching = {n: p for n, p in named if any(fnmatchcase(n, pattern) for pattern in patterns)}
-        return {n: p for n, p in matching.items() if biases or p.dim() > 1}
-    roles, tensors = ("weight", "bias") if biases else ("weight",), groups.tensors()
-    strips = (strip for layer in groups for strip in layer.strips if strip.role in roles)
-    return {s.tensor: tensors[s.tensor] for s in strips if isinstance(tensors[s.tensor], torch.nn.Parameter)}
+        return {n: p for n, p in matching.items() if biases is True or p.dim() > 1}
+    wanted, tensors = counting(biases), groups.tensors()
+    names = (strip.tensor for layer in groups for strip in layer.strips if wanted(layer, strip))
+    return {name: tensors[name] for name in names if isinstance(tensors[name], torch.nn.Parameter)}
 
 
 class _Slope(torch.autograd.Function):

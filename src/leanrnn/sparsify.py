@@ -13,6 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from leanrnn.choose import choose
 from leanrnn.compact import Compaction, Memory, copy_root
+from leanrnn.directions import Directions
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, named_tensors
 from leanrnn.optimizers import (
@@ -62,6 +63,7 @@ class Sparsifier:
             before clipping, exactly as the paper: ``loss = loss + sparsifier.loss()``.
 
     Parameters with ``requires_grad=False`` count in the norms of their groups and are never changed, but for being cut.
+    The directions under a weight normalisation are kept at unit length, or the penalty would act on nothing else.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Sparsifier:
         self._handles: list[RemovableHandle] = []
         self._every = 0
         self._tell: Callable[[Compaction], object] | None = None
-        self._memory = Memory(groups)
+        self._memory, self._directions = Memory(groups), Directions(groups)
 
     @property
     def strength(self) -> float:
@@ -251,8 +253,10 @@ class Sparsifier:
         """After a step: the proximal step, the thresholds, and compaction when it is time for it."""
         if self.mode == "proximal" and self.strength:
             self.penalty.proximal_(proximal_amounts(optimizer, self.strength))
+        mine = held(optimizer)
+        self._directions.unit_(mine)
         for threshold in self.thresholds:
-            threshold.apply_(self.groups, held(optimizer))
+            threshold.apply_(self.groups, mine)
         if optimizer is not self.optimizers[-1]:
             return
         self.steps += 1

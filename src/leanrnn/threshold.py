@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups
-from leanrnn.norms import GroupIndex, is_weight
+from leanrnn.norms import Biases, GroupIndex, counting, is_weight
 from leanrnn.penalty import select
 
 __all__ = ["ElementThreshold", "GroupThreshold", "Threshold", "choose_threshold"]
@@ -47,12 +47,12 @@ class ElementThreshold:
 
     Args:
         tau: smaller magnitudes become zero (strictly smaller).
-        biases: touch biases as well. Where a layer is only dead when its biases are zero (``layer.needs_zero_bias``),
-            without this they hardly ever get there.
+        biases: touch all biases in groups, none, or, by default, those of layers that are only dead when their biases
+            are zero (``layer.needs_zero_bias``).
         parameters: shell-style patterns of parameter names, instead of the weights in groups.
     """
 
-    def __init__(self, tau: float, *, biases: bool = False, parameters: Sequence[str] | None = None) -> None:
+    def __init__(self, tau: float, *, biases: Biases = "needed", parameters: Sequence[str] | None = None) -> None:
         self.tau, self.biases, self.parameters = _checked("tau", tau), biases, parameters
         self._bounds = {dtype: _below(self.tau, dtype) for dtype in _DTYPES}
 
@@ -90,7 +90,7 @@ class GroupThreshold:
             more; where its value itself is read it is not dead without.
     """
 
-    def __init__(self, cut: float, *, biases: bool = True) -> None:
+    def __init__(self, cut: float, *, biases: Biases = True) -> None:
         self.cut, self.biases = _checked("cut", cut), biases
         self._indices: tuple[GroupIndex, GroupIndex] | None = None
 
@@ -115,8 +115,7 @@ class GroupThreshold:
 
     def _ready(self, groups: Groups) -> tuple[GroupIndex, GroupIndex]:
         if self._indices is None or self._indices[0].groups is not groups:
-            roles = {"weight", "bias"} if self.biases else {"weight"}
-            self._indices = (GroupIndex(groups, is_weight), GroupIndex(groups, lambda _, s: s.role in roles))
+            self._indices = (GroupIndex(groups, is_weight), GroupIndex(groups, counting(self.biases)))
         return self._indices[0].refresh(), self._indices[1].refresh()
 
 
@@ -128,7 +127,7 @@ def choose_threshold(
     tolerance: float = 1e-3,
     higher_is_better: bool = False,
     evaluations: int = 16,
-    biases: bool = False,
+    biases: Biases = "needed",
     parameters: Sequence[str] | None = None,
 ) -> float:
     """The largest tau that leaves a dense model's score unharmed, which is how the paper chooses it.
