@@ -78,6 +78,12 @@ class Groups:
 
     def bind(self, model: nn.Module) -> Groups:
         """Make these groups speak of ``model`` (same tensor names and shapes); returns ``self``."""
+        self.check(model)
+        self._model = model
+        return self
+
+    def check(self, model: nn.Module) -> dict[str, Tensor]:
+        """The tensors of ``model`` by name; raises if one of these groups has another shape there, or is missing."""
         tensors = named_tensors(model)
         for layer in self.layers:
             for strip in layer.strips:
@@ -85,10 +91,9 @@ class Groups:
                 if shape != strip.shape:
                     raise GroupsError(
                         f"tensor {strip.tensor!r} has shape {strip.shape} in these groups and {shape} in the model. "
-                        "Bind the model they were discovered on, or discover again."
+                        "Use the model they were discovered on, or discover again."
                     )
-        self._model = model
-        return self
+        return tensors
 
     def tensors(self) -> dict[str, Tensor]:
         """Every parameter and buffer of the model by name, as it stands now."""
@@ -138,7 +143,12 @@ class Groups:
     def to_json(self) -> str:
         """The groups as JSON text, without the model and the example."""
         return json.dumps(
-            {"format": FORMAT, "layers": [layer_to_data(la) for la in self.layers], "pinned": self.pinned}
+            {
+                "format": FORMAT,
+                "layers": [layer_to_data(la) for la in self.layers],
+                "pinned": self.pinned,
+                "remembered": self.remembered,
+            }
         )
 
     @classmethod
@@ -150,6 +160,7 @@ class Groups:
                 raise GroupsError(f"these groups have format {data['format']}, newer than {FORMAT}. Update leanrnn.")
             layers = [layer_from_data(item) for item in data["layers"]]
             groups = cls(layers, [(str(n), str(r)) for n, r in data["pinned"]])
+            groups.remembered = [(module, tuple(path), layer) for module, path, layer in data["remembered"]]
         except (ValueError, KeyError, TypeError) as error:
             raise GroupsError(
                 f"this is not the JSON of leanrnn groups ({error}). Write it with groups.to_json()."

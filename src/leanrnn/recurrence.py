@@ -1,8 +1,7 @@
 """Which widths are recurrent: follow, while a tape is read, what depends on what.
 
 A width is recurrent when a weight reads along it something that came from the same reading one step earlier. Cells
-without a
-recurrent matrix (SRU, QRNN) show it another way: one step of a sequence meets what was made of another step.
+without a recurrent matrix (SRU, QRNN) show it another way: one step of a sequence meets what was made of another step.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> 
     for layer in groups:
         if not masks[layer.name].any():
             raise GroupsError(f"no component of layer {layer.name!r} would stay. Keep at least one, the largest.")
-    tensors = _checked_tensors(model, groups)
+    tensors = groups.check(model)
     positions = groups.kept_positions(masks)
     numbers = {
         (module, path): int(masks[layer].sum()) if layer else get_number(model, module, path)
@@ -93,19 +93,6 @@ def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices],
                 plain_(module)
     pairs = [(cut.old, cut.new, cut.kept) for cut in cuts]
     return [Replaced(o, n, k) for o, n, k in pairs if isinstance(o, nn.Parameter) and isinstance(n, nn.Parameter)]
-
-
-def _checked_tensors(model: nn.Module, groups: Groups) -> dict[str, Tensor]:
-    tensors = named_tensors(model)
-    for layer in groups:
-        for strip in layer.strips:
-            shape = tuple(tensors[strip.tensor].shape) if strip.tensor in tensors else None
-            if shape != strip.shape:
-                raise GroupsError(
-                    f"tensor {strip.tensor!r} has shape {strip.shape} in the groups and {shape} in the model. "
-                    "Use the model the groups were discovered on, or discover again."
-                )
-    return tensors
 
 
 def _new_tensors(tensors: Mapping[str, Tensor], positions: Mapping[tuple[str, int], Indices]) -> list[_Cut]:
