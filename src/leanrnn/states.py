@@ -29,7 +29,7 @@ def is_state(found: Propagation, value: int) -> bool:
     todo = [value]
     while todo:
         i = todo.pop()
-        if i in seen or i not in made or i not in found.values:
+        if i in seen or i not in made or not _carries_width(found, i):
             continue
         seen.add(i)
         more = _sources(found, made[i], i)
@@ -58,7 +58,12 @@ def _sources(found: Propagation, node: Node, value: int) -> list[int] | None:
         return inputs[:1]
     if torch.Tag.pointwise in node.op.tags:
         return inputs
-    return [] if name in ("addmm", "mm", "linear", "convolution", "zeros", "empty", "full", "zeros_like") else None
+    return [] if name in ("addmm", "mm", "linear", "convolution") else None
+
+
+def _carries_width(found: Propagation, value: int) -> bool:
+    """Whether a value has indices that could leave; a fresh initial state has none, however it was made."""
+    return value in found.values and any(found.ties.loose(f.labels) for f in found.values[value].factors)
 
 
 def _repeats(found: Propagation, parts: list[int]) -> bool:

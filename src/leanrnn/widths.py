@@ -119,11 +119,8 @@ def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
 
 def _name(found: Propagation, classes: Classes, strips: Sequence[Strip], names: set[str]) -> str:
     """Named after the weight that both makes and reads the width (the recurrent one), or the first that makes it."""
-    axes: dict[str, set[int]] = {}
-    for strip in strips:
-        axes.setdefault(strip.tensor, set()).add(strip.axis)
-    loops = [s.tensor for s in strips if s.role == "weight" and len(axes[s.tensor]) > 1]
     makers = [s.tensor for s in strips if s.role == "weight" and not s.reader]
+    loops = [s.tensor for s in strips if s.role == "weight" and s.reader and s.tensor in makers]
     for tensor in dict.fromkeys([*loops, *makers, *(s.tensor for s in strips if s.role == "weight")]):
         short = width_name(tensor)
         if short not in names:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import _VF, Tensor
 
 __all__ = ["backwards", "flatten", "one_layer", "reversal"]
@@ -27,13 +28,23 @@ def one_layer(
     training: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Output and last state of one layer read forwards; ``sizes`` are the batch sizes of packed data."""
+    twins = len(weights) % 2 == 1 and state[0].size(-1) == state[1].size(-1)
+    if twins:
+        state, weights = _told_apart(state, weights)
     options = (list(weights), bias, 1, 0.0, training, False)
     start = state if mode == "LSTM" else state[0]
     if sizes is None:
         output, *last = _OPERATORS[mode](data, start, *options, False)
     else:
         output, *last = _OPERATORS[mode](data, sizes, start, *options)
-    return output, tuple(last)
+    return output, (last[0], last[1][..., :-1]) if twins else tuple(last)
+
+
+def _told_apart(state: tuple[Tensor, ...], weights: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], list[Tensor]]:
+    """Torch takes a projection for one only where h and c are of unequal width: c gets one component more, all zeros."""
+    *gates, project = weights
+    wide = [F.pad(w.unflatten(0, (4, -1)), (0, 0) * (w.dim() - 1) + (0, 1)).flatten(0, 1) for w in gates]
+    return (state[0], F.pad(state[1], (0, 1))), [*wide, F.pad(project, (0, 1))]
 
 
 def backwards(data: Tensor, turn: Tensor | None) -> Tensor:

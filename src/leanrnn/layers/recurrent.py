@@ -207,7 +207,9 @@ def _widths(weights_hh: Sequence[Tensor], part: int) -> tuple[int, ...]:
 
 
 def equal_widths(module: nn.RNNBase) -> bool:
-    """Whether all layers and directions have one width."""
+    """Whether all layers and directions have one width, and torch's module could hold it."""
+    if module.proj_size and widths_of(module, 0)[0] == widths_of(module, 1)[0]:
+        return False  # torch tells a projected state from a plain one by its width
     return all(len(set(widths_of(module, part))) == 1 for part in range(2 if module.mode == "LSTM" else 1))
 
 
