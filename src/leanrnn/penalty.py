@@ -112,8 +112,9 @@ class GroupLasso:
 
         This is the exact proximal step of ``step`` times the norms (epsilon left out) for every group that shares no
         weight with another and has no crossings. Where groups overlap the exact step has no closed form; the product
-        agrees with it to first order in ``step``, zeroes a whole group exactly when its norm is at most ``step``, and
-        never increases ``|new - old|^2 / 2 + step * (sum of norms)``, the function the exact step minimises.
+        agrees with it to first order in ``step``, zeroes every group whose norm is at most ``step`` (times its weight),
+        and for weights in at most two strips does not increase ``|new - old|^2 / 2 + step * (sum of norms)``, the
+        function the exact step minimises.
         All norms are taken before the first weight changes.
         """
         index = self._index.refresh()
