@@ -97,8 +97,8 @@ class Recurrence:
                 self.sure += [f.labels.reshape(-1) for f in value.factors if self.ties.loose(f.labels)]
         for k, o in enumerate(node.outs):
             step = self._step(name, node, call, k) if node.scatter is None else 0
-            self._used[o], self._before[o] = used, before
-            self._steps[o] = steps | step
+            if o >= 0 and self.tape.floating(o):  # a choice by number, such as argmax, starts anew
+                self._used[o], self._before[o], self._steps[o] = used, before, steps | step
 
     def _step(self, name: str, node: Node, call: Call, k: int) -> int:
         if name not in _SLICES or not isinstance(node.args[0], Ref):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leanrnn.labels import Factor, Flags, Labels, Value, expand_to, simplify
 
-__all__ = ["Ties", "contract", "harden", "unify"]
+__all__ = ["Ties", "across", "contract", "harden", "unify"]
 
 Combine = Callable[[list[Flags]], Flags]
 
@@ -112,6 +112,17 @@ def harden(ties: Ties, value: Value) -> Value:
     return Value(value.shape, tuple(factors), value.zero)
 
 
+def across(ties: Ties, value: Value, axes: Sequence[int]) -> Value:
+    """An operator along ``axes`` sees only one part of a split axis: the other part carries on."""
+    factors = []
+    for factor in value.factors:
+        part = factor.main & set(axes)
+        whole = ties.collapse(factor, sorted(part)) if part and part != factor.main else factor
+        if whole is not None:
+            factors.append(whole)
+    return Value(value.shape, tuple(factors), value.zero, value.dtype)
+
+
 def unify(ties: Ties, values: Sequence[Value], shape: Sequence[int], combine: Combine) -> tuple[Factor, ...]:
     """Tie the labels of operands that meet index by index, all already in the axes of ``shape``.
 
@@ -139,11 +150,13 @@ def _unify_cluster(
     most = max(len(fs) for fs in by_operand.values())
     owners = next(fs for fs in by_operand.values() if len(fs) == most)
     rows: list[dict[int, Factor]] = [{} for _ in range(most)]
+    derived: dict[int, Factor] = {}
     for i, factors in by_operand.items():
         if len(factors) == most and all(_alike(a, b) for a, b in zip(owners, factors, strict=True)):
             for row, factor in zip(rows, factors, strict=True):
                 row[i] = factor
         elif len(factors) == 1:
+            derived[i] = factors[0]
             for owner in owners:
                 axes = sorted({*owner.axes, *factors[0].axes})
                 sizes = [shape[a] for a in axes]
@@ -151,7 +164,8 @@ def _unify_cluster(
         else:
             for factor in (*factors, *owners):
                 ties.pin(factor.labels, "two flattened products of widths meet in different orders")
-    return [f for row in rows if row for f in [_tie_row(ties, row, values, shape, combine)] if f is not None]
+    tied = [_tie_row(ties, row, derived, values, shape, combine) for row in rows if row]
+    return [factor for factor in tied if factor is not None]
 
 
 def _alike(a: Factor, b: Factor) -> bool:
@@ -173,22 +187,28 @@ def _pattern(labels: Labels) -> Labels:
 
 
 def _tie_row(
-    ties: Ties, row: dict[int, Factor], values: Sequence[Value], shape: Sequence[int], combine: Combine
+    ties: Ties,
+    row: dict[int, Factor],
+    derived: dict[int, Factor],
+    values: Sequence[Value],
+    shape: Sequence[int],
+    combine: Combine,
 ) -> Factor | None:
+    """Tie one factor per operand; ``derived`` ones leave along, so their zeros count, but are not tied."""
     factors = list(row.values())
-    axes = sorted(set().union(*(f.axes for f in factors)))
+    axes = sorted(set().union(*(f.axes for f in (*factors, *derived.values()))))
     common = sorted(set(factors[0].axes).intersection(*(f.axes for f in factors)))
     if not common:
         common = axes
     sizes = [shape[a] for a in axes]
     wide = {i: expand_to(f, axes, sizes) for i, f in row.items()}
-    first = next(iter(wide.values()))[0]
-    labels = first
+    labels = next(iter(wide.values()))[0]
     for other, _ in list(wide.values())[1:]:
-        ties.tie(first, other)
+        ties.tie(labels, other)
         labels = np.where(labels >= 0, labels, other)
     none = {True: np.full((), 2, np.int8), False: np.zeros((), np.int8)}
-    flags = combine([wide[i][1] if i in wide else none[v.zero] for i, v in enumerate(values)])
+    spread = {i: wide[i][1] for i in wide} | {i: expand_to(f, axes, sizes)[1] for i, f in derived.items()}
+    flags = combine([spread[i] if i in spread else none[v.zero] for i, v in enumerate(values)])
     gone = tuple(i for i, a in enumerate(axes) if a not in common)
     zero = np.broadcast_to(flags, sizes)
     if gone:

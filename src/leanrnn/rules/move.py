@@ -10,8 +10,9 @@ import numpy as np
 
 from leanrnn.labels import Factor, Labels, Value, broadcast, permute, put, reshape, take
 from leanrnn.rules.base import Call, axes_of, fixed, register
+from leanrnn.ties import Ties
 
-__all__ = ["scatter"]
+__all__ = ["scatter", "tie_pieces"]
 
 
 @register(
@@ -150,16 +151,20 @@ def _split(call: Call) -> list[Value]:
     dim = value.axis(call["dim"])
     sizes = {shape[dim] for shape in call.shapes}
     if len(sizes) == 1:
-        # Equal pieces must stay equal, whatever reads them: index k of each leaves together.
-        for factor in value.factors:
-            if factor.main == {dim} and len(factor.axes) == 1 and call.ties.loose(factor.labels):
-                pieces_of = factor.labels.reshape(len(call.shapes), -1)
-                call.ties.tie(pieces_of[:1], pieces_of)
+        tie_pieces(call.ties, value, dim, len(call.shapes))
     pieces, start = [], 0
     for shape in call.shapes:
         pieces.append(take(value, dim, np.arange(start, start + shape[dim])))
         start += shape[dim]
     return pieces
+
+
+def tie_pieces(ties: Ties, value: Value, dim: int, count: int) -> None:
+    """Equal pieces must stay equal, whatever reads them: index k of each leaves together."""
+    for factor in value.factors:
+        if factor.main == {dim} and len(factor.axes) == 1 and ties.loose(factor.labels):
+            pieces = factor.labels.reshape(count, -1)
+            ties.tie(pieces[:1], pieces)
 
 
 @register("aten.cat", "aten.concat", soft=True)

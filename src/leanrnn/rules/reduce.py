@@ -8,13 +8,14 @@ import numpy as np
 
 from leanrnn.labels import Value
 from leanrnn.rules.base import Call, axes_of, drop_axes, fixed, register
+from leanrnn.ties import across
 
 
 @register("aten.sum", "aten.nansum", "aten.linalg_vector_norm", "aten.norm", "aten.count_nonzero")
 def _sum(call: Call) -> Value:
     """A zero adds nothing: exact as long as what leaves is zero."""
-    value: Value = call["self"]
-    axes = axes_of(value, call.get("dim"))
+    axes = axes_of(call["self"], call.get("dim"))
+    value = across(call.ties, call["self"], axes)
     order = call.get("ord", call.get("p", 2))
     if call.name in ("norm", "linalg_vector_norm") and order is not None and float(order) <= 0:
         call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
@@ -45,6 +46,7 @@ def _seen(call: Call) -> Value | list[Value]:
 
         return pointwise_values(call.ties, [value, other], call.shape, [(0, 1)])
     axes = axes_of(value, call.get("dim"))
+    value = across(call.ties, value, axes)
     call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
     flat = replace(value, factors=tuple(replace(f, zero=_at_most(f.zero, call)) for f in value.factors))
     results = [drop_axes(flat, axes, bool(call.get("keepdim", False)), s) for s in call.shapes]
@@ -68,8 +70,8 @@ def _at_most(zero: np.ndarray, call: Call) -> np.ndarray:
 )  # fmt: skip
 def _along(call: Call) -> Value | list[Value]:
     """An operator along an axis whose other axes are independent of each other."""
-    value: Value = call["self"]
-    axes = axes_of(value, call.get("dim", -1))
+    axes = axes_of(call["self"], call.get("dim", -1))
+    value = across(call.ties, call["self"], axes)
     call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
     results = []
     for shape in call.shapes:
