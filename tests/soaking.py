@@ -111,7 +111,7 @@ def _carried(built: Architecture, model: nn.Module) -> list[Tensor]:
 def _take_stock(built: Architecture, groups: Groups, outcome: Outcome) -> None:
     """Sort widths by kind of part; a recurrent part of which nothing is said at all is a fault."""
     for prefix, kind in built.kinds.items():
-        layers = [la.name for la in groups if any(s.tensor.startswith(prefix) for s in la.strips if not s.reader)]
+        layers = [la.name for la in groups if any(s.tensor.startswith(f"{prefix}.") for s in la.strips if not s.reader)]
         pins = [reason for name, reason in groups.pinned if name == prefix or name.startswith(f"{prefix}.")]
         outcome.offered.setdefault(kind, []).extend(layers)
         outcome.pinned.setdefault(kind, []).extend(pins)

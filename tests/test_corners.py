@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from families import Run
 from soaking import zeroed_by_hand
@@ -56,3 +57,33 @@ def test_width_is_named_after_the_layer_not_after_a_bilinear_reader() -> None:
 
     model = Run(forward, rnn=nn.LSTM(5, 6, proj_size=4), head=nn.Bilinear(4, 4, 3))
     assert leanrnn.discover(model.double(), x()).names == ["rnn.l0", "rnn.weight_hr_l0"]
+
+
+class Coupled(nn.Module):
+    """A cell of four gates that reads three of them."""
+
+    def __init__(self, interleaved: bool) -> None:
+        super().__init__()
+        self.interleaved = interleaved
+        self.w, self.u, self.head = nn.Linear(5, 12), nn.Linear(3, 12), nn.Linear(3, 2)
+
+    def gates(self, z: Tensor) -> tuple[Tensor, ...]:
+        if self.interleaved:
+            return z.unflatten(-1, (-1, 4)).unbind(-1)
+        n = z.size(1) // 4
+        return tuple(z[:, k * n : (k + 1) * n] for k in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = c = x.new_zeros(x.size(1), self.u.in_features)
+        for step in x:
+            i, _, g, o = (torch.sigmoid(gate) for gate in self.gates(self.w(step) + self.u(h)))
+            c = (1 - i) * c + i * g
+            h = o * torch.tanh(c)
+        return self.head(h)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_gate_that_nothing_reads_leaves_with_the_others(interleaved: bool) -> None:
+    """More gates than components, and one of them unread: neither may hide which axis is the width."""
+    small = cut(Coupled(interleaved), x(), {"u": [0, 2]})
+    assert small.u.weight.shape == (8, 2)

@@ -72,7 +72,7 @@ def _components(count: int, left: Sequence[Labels], right: Sequence[Labels]) -> 
 
 
 def _decide(block: Labels, of: Labels) -> list[tuple[Labels, Labels]]:
-    """A split axis stays rectangular if one of its axes carries the classes; where none does yet, the longest will."""
+    """A split axis stays rectangular if one of its axes carries the classes; where none does, the likeliest will."""
     if block.ndim < 2 or (block < 0).any():
         return []
     classes = of[block]
@@ -80,11 +80,24 @@ def _decide(block: Labels, of: Labels) -> list[tuple[Labels, Labels]]:
         others = tuple(a for a in range(block.ndim) if a != axis)
         if bool((classes == classes.max(axis=others, keepdims=True)).all()):
             return []
-    sizes = list(block.shape)
-    axis = max(range(block.ndim), key=lambda a: (sizes[a], a))
-    flat = np.moveaxis(block, axis, 0).reshape(sizes[axis], -1)
+    axis = max(range(block.ndim), key=lambda a: (_agreeing(_rows(classes, a)), block.shape[a], a))
+    flat = _rows(block, axis)
     first = np.broadcast_to(flat[:, :1], flat.shape)
     return [(first.reshape(-1), flat.reshape(-1))]
+
+
+def _rows(block: Labels, axis: int) -> Labels:
+    """What lies at each index of ``axis``, as one row."""
+    return np.moveaxis(block, axis, 0).reshape(block.shape[axis], -1)
+
+
+def _agreeing(rows: Labels) -> int:
+    """How many places have the commonest class of their row; with nothing tied yet that is one a row."""
+    ordered = np.sort(rows, axis=1)
+    starts = np.concatenate([np.ones((len(rows), 1), np.bool_), ordered[:, 1:] != ordered[:, :-1]], axis=1)
+    at = np.flatnonzero(starts)
+    runs = np.diff(np.append(at, rows.size))
+    return int(np.maximum.reduceat(runs, np.searchsorted(at, np.arange(len(rows)) * rows.shape[1])).sum())
 
 
 def _implied(found: Propagation, of: Labels) -> tuple[Labels, Labels]:

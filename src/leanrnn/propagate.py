@@ -14,7 +14,7 @@ from leanrnn.labels import Factor, Labels, Value
 from leanrnn.recurrence import PRODUCTS, Recurrence
 from leanrnn.rules import Call, find
 from leanrnn.rules.base import without_rule
-from leanrnn.rules.move import scatter
+from leanrnn.rules.move import scatter, tie_pieces
 from leanrnn.tape import Node, Ref, Source, Tape
 from leanrnn.ties import Ties, harden
 
@@ -198,7 +198,33 @@ def propagate(tape: Tape, everything: bool = False) -> Propagation:
     reader = _Reader(tape, weights_of(tape))
     for i, source in tape.sources.items():
         reader.source(i, source)
-    for index, (node, live) in enumerate(zip(tape.nodes, live_nodes(tape), strict=True)):
-        if live or everything:
+    live = live_nodes(tape)
+    for index, node in enumerate(tape.nodes):
+        if live[index] or everything:
             reader.node(index, node)
+    for base, dim, count in _unread_tiles(tape, live):
+        if base in reader.result.values:
+            tie_pieces(reader.result.ties, reader.result.values[base], dim, count)
     return reader.result
+
+
+def _unread_tiles(tape: Tape, live: Sequence[bool]) -> list[tuple[int, int, int]]:
+    """Axes cut into equal slices of which some go unread: value, axis and number of slices.
+
+    A gate that nothing reads still has its place among the others, as if the axis had been split.
+    """
+    found: dict[tuple[int, int, int], dict[int, bool]] = {}
+    for node, is_live in zip(tape.nodes, live, strict=True):
+        if node.op is torch.ops.aten.slice.Tensor and node.scatter is None:
+            base, dim, start = (*node.args[:3], *(0, None)[len(node.args) - 1 :])
+            shape = tape.shapes[base.id]
+            size, start = tape.shapes[node.outs[-1]][dim], (start or 0) % max(1, shape[dim])
+            places = found.setdefault((base.id, dim % len(shape), size), {})
+            places[start] = places.get(start, False) or is_live
+    return [
+        (base, dim, len(places))
+        for (base, dim, size), places in found.items()
+        if len(places) > 1
+        and not all(places.values())
+        and sorted(places) == list(range(0, tape.shapes[base][dim], size))
+    ]

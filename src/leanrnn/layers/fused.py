@@ -41,9 +41,9 @@ def one_layer(
 
 
 def _told_apart(state: tuple[Tensor, ...], weights: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], list[Tensor]]:
-    """Torch takes a projection for one only where h and c are of unequal width: c gets one component more, all zeros."""
+    """Torch takes a projection for one only where h and c are of unequal width: c gets one more component, of zeros."""
     *gates, project = weights
-    wide = [F.pad(w.unflatten(0, (4, -1)), (0, 0) * (w.dim() - 1) + (0, 1)).flatten(0, 1) for w in gates]
+    wide = [F.pad(w.view(4, -1, *w.shape[1:]), (0, 0) * (w.dim() - 1) + (0, 1)).flatten(0, 1) for w in gates]
     return (state[0], F.pad(state[1], (0, 1))), [*wide, F.pad(project, (0, 1))]
 
 
