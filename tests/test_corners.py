@@ -9,6 +9,7 @@ import torch
 from families import Run
 from soaking import zeroed_by_hand
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import leanrnn
 from leanrnn.verify import difference, run
@@ -87,3 +88,14 @@ def test_gate_that_nothing_reads_leaves_with_the_others(interleaved: bool) -> No
     """More gates than components, and one of them unread: neither may hide which axis is the width."""
     small = cut(Coupled(interleaved), x(), {"u": [0, 2]})
     assert small.u.weight.shape == (8, 2)
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_state_of_a_packed_batch_is_a_state_and_its_outputs_are_a_result(sequence: bool) -> None:
+    def forward(m: Any, x: Tensor, lengths: Tensor) -> Any:
+        out, state = m.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False))
+        return m.head(out.data), out if sequence else state
+
+    model = Run(forward, rnn=nn.LSTM(5, 4), head=nn.Linear(4, 2)).double()
+    groups = leanrnn.discover(model, (x(batch=3), torch.tensor([1, 4, 2])))
+    assert groups.widths == ({} if sequence else {"rnn.l0": 4})

@@ -106,7 +106,11 @@ def _result_pins(
             continue
         labels = [f.labels[f.labels >= 0] for f in found.values[value].factors if found.ties.loose(f.labels)]
         if states == "auto":
-            state = i > 0 and all(classes.recurrent[classes.of[lab]].all() for lab in labels) and is_state(found, value)
+            state = (
+                i > 0
+                and all(classes.recurrent[classes.of[lab]].all() for lab in labels)
+                and is_state(found, value, classes.of)
+            )
         else:
             state = i in states
         pins += [] if state else [(lab, f"reaches output {i} of the model") for lab in labels]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from leanrnn.labels import Labels
 from leanrnn.propagate import Propagation
 from leanrnn.tape import Node
 
@@ -19,10 +20,11 @@ _PICK = ("select", "unbind", "gather", "index")
 _CUT = ("slice", "split", "unsafe_split", "split_with_sizes", "chunk")
 
 
-def is_state(found: Propagation, value: int) -> bool:
+def is_state(found: Propagation, value: int, of: Labels) -> bool:
     """Whether a value is one step of each width it carries, made by the arithmetic of a cell.
 
-    Steps laid side by side are a sequence of outputs; sums over time, attention and the like are results.
+    Steps laid side by side are a sequence of outputs; sums over time, attention and the like are results. ``of`` is the
+    class of every label.
     """
     made = {o: node for node in found.tape.nodes for o in node.outs}
     seen: set[int] = set()
@@ -32,21 +34,21 @@ def is_state(found: Propagation, value: int) -> bool:
         if i in seen or i not in made or not _carries_width(found, i):
             continue
         seen.add(i)
-        more = _sources(found, made[i], i)
+        more = _sources(found, made[i], i, of)
         if more is None:
             return False
         todo += more
     return True
 
 
-def _sources(found: Propagation, node: Node, value: int) -> list[int] | None:
+def _sources(found: Propagation, node: Node, value: int, of: Labels) -> list[int] | None:
     """The values a state would have to be made of, or ``None`` if this operator makes no state."""
     name = node.op.overloadpacket.__name__.rstrip("_")
     inputs = node.inputs()
     if node.scatter is not None:
         return None if name in ("select", *_CUT) else inputs[1:2]
     if name in ("cat", "stack"):
-        return None if _repeats(found, inputs) else inputs
+        return None if _repeats(found, inputs) and not _has_own_rows(found, node, value, of) else inputs
     if name in _PICK:
         return []
     if name in _CUT:
@@ -76,3 +78,10 @@ def _repeats(found: Propagation, parts: list[int]) -> bool:
         if found.ties.loose(f.labels)
     ]
     return any(a & b for k, a in enumerate(labels) for b in labels[k + 1 :])
+
+
+def _has_own_rows(found: Propagation, node: Node, value: int, of: Labels) -> bool:
+    """Whether the joined axis has each of its indices once: sequences of a packed batch, each at its own last step."""
+    axis = found.values[value].axis(int(node.args[1]) if len(node.args) > 1 else int(node.kwargs.get("dim", 0)))
+    rows = [f.labels for f in found.values[value].factors if f.axes == (axis,)]
+    return bool(rows) and all((r >= 0).all() and len(np.unique(of[r])) == len(r) for r in rows)
