@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups
@@ -190,10 +191,11 @@ _DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 def _below(tau: float, dtype: torch.dtype) -> float:
     """The largest number of a type that is smaller than ``tau``; zero when ``tau`` is zero."""
-    nearest = torch.tensor(tau, dtype=dtype)
-    if nearest.item() >= tau > 0:
-        nearest = torch.nextafter(nearest, torch.zeros_like(nearest))
-    return nearest.item()
+    with _disable_current_modes():  # a plain number, also while fake tensors are about
+        nearest = torch.tensor(tau, dtype=dtype, device="cpu")
+        if nearest.item() >= tau > 0:
+            nearest = torch.nextafter(nearest, torch.zeros_like(nearest))
+        return nearest.item()
 
 
 def _checked(name: str, value: float) -> float:
