@@ -99,3 +99,10 @@ def test_state_of_a_packed_batch_is_a_state_and_its_outputs_are_a_result(sequenc
     model = Run(forward, rnn=nn.LSTM(5, 4), head=nn.Linear(4, 2)).double()
     groups = leanrnn.discover(model, (x(batch=3), torch.tensor([1, 4, 2])))
     assert groups.widths == ({} if sequence else {"rnn.l0": 4})
+
+
+def test_rms_norm_goes_on_dividing_by_its_former_width() -> None:
+    parts = {"rnn": nn.GRU(5, 6), "norm": nn.RMSNorm(6), "head": nn.Linear(6, 2)}
+    model = Run(lambda m, x: m.head(m.norm(m.rnn(x)[0])), **parts)
+    small = cut(model, x(), {"rnn.l0": [1, 4]})
+    assert small.norm.weight.shape == (2,)

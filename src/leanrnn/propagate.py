@@ -216,7 +216,7 @@ def _unread_tiles(tape: Tape, live: Sequence[bool]) -> list[tuple[int, int, int]
     found: dict[tuple[int, int, int], dict[int, bool]] = {}
     for node, is_live in zip(tape.nodes, live, strict=True):
         if node.op is torch.ops.aten.slice.Tensor and node.scatter is None:
-            base, dim, start = (*node.args[:3], *(0, None)[len(node.args) - 1 :])
+            base, dim, start = [*node.args, *(0, None)[len(node.args) - 1 :]][:3]
             shape = tape.shapes[base.id]
             size, start = tape.shapes[node.outs[-1]][dim], (start or 0) % max(1, shape[dim])
             places = found.setdefault((base.id, dim % len(shape), size), {})

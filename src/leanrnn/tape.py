@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -195,6 +196,22 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
+class _Whole(TorchFunctionMode):
+    """Keeps a norm in one piece that torch takes apart before the recorder sees it."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func not in (torch.rms_norm, torch.nn.functional.rms_norm):
+            return func(*args, **(kwargs or {}))
+        with _disable_current_modes():
+            return self.recorder.__torch_dispatch__(torch.ops.aten.rms_norm.default, types, args, kwargs)
+
+
 def record(
     call: Callable[[], Any], named: dict[str, Tensor], inputs: Sequence[Tensor], leaves: Callable[[Any], list[Tensor]]
 ) -> tuple[Tape, Any]:
@@ -204,7 +221,7 @@ def record(
         recorder.source(tensor, "parameter" if isinstance(tensor, torch.nn.Parameter) else "buffer", name)
     for index, tensor in enumerate(inputs):
         recorder.source(tensor, "input", str(index))
-    with opaque_kernels_off(), torch.no_grad(), recorder:
+    with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), recorder:
         result = call()
         recorder.tape.outputs = [recorder.read(t, ("the model's result", False)) for t in leaves(result)]
     return recorder.tape, result
@@ -242,7 +259,7 @@ def _aliases(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 def _where() -> tuple[str, bool]:
     """File and line of the innermost frame outside torch and leanrnn, and whether torch's own recurrent code runs."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_TORCH) and not _in_layers(frame):
+    while frame is not None and frame.f_code.co_filename.startswith((_TORCH, __file__)) and not _in_layers(frame):
         frame = frame.f_back
     fused = frame is not None and frame.f_code.co_filename.startswith(_RNN)
     while frame is not None and frame.f_code.co_filename.startswith((_TORCH, _HERE)):
