@@ -27,6 +27,8 @@ class Architecture:
     kinds: dict[str, str]
     """Kind of every recurrent part by the prefix of its parameter names."""
     fixed_time: bool = False
+    divides_by_width: bool = False
+    """Whether the forward divides by a width it reads off a tensor, which no operator shows."""
 
     @property
     def example(self) -> Any:
@@ -41,14 +43,15 @@ class Architecture:
 def build(rng: random.Random) -> Architecture:
     """A random architecture, drawn from ``rng`` alone."""
     draw = Draw(rng)
-    time, batch = draw.size(), draw.pick([1, draw.size(), draw.size()])
+    time = draw.pick([draw.common, 2, 3, 3])  # every step costs an operator or ten
+    batch = draw.pick([1, draw.size(), draw.size()])
     make = draw.pick([Stack] * 6 + [Translator, Twin, Parallel])
     with torch.random.fork_rng():
         torch.manual_seed(rng.randint(0, 2**31))
         model = make(draw, time).double()
         randomise_(model)
     model.train(draw.chance(0.4))
-    return Architecture(model, time, batch, model.kinds, model.fixed_time)
+    return Architecture(model, time, batch, model.kinds, model.fixed_time, model.divides_by_width)
 
 
 def architectures() -> st.SearchStrategy[Architecture]:
@@ -72,7 +75,7 @@ class Net(nn.Module):
     def __init__(self, draw: Draw, time: int) -> None:
         super().__init__()
         self.kinds: dict[str, str] = {}
-        self.fixed_time = False
+        self.fixed_time = self.divides_by_width = False
         self.words = draw.size() if draw.chance(0.3) else 0
         self.in_width = draw.size()
         self.embedding = nn.Embedding(self.words, self.in_width) if self.words else None
@@ -196,13 +199,16 @@ class Translator(Net):
         self.encoder = kind(self.in_width, hidden, layers)
         self.decoder = self.encoder if self.shared else kind(self.target_width, hidden, layers)
         self.attention = draw.pick(["none", "dot", "scaled", "general", "additive"])
+        self.divides_by_width = self.attention == "scaled"
         inner = draw.size()
         if self.attention == "general":
             self.general = nn.Linear(hidden, hidden, bias=False)
         elif self.attention == "additive":
             self.key, self.query, self.score = nn.Linear(hidden, inner), nn.Linear(hidden, inner), nn.Linear(inner, 1)
         self.out = nn.Linear(hidden if self.attention == "none" else 2 * hidden, draw.size())
-        self.kinds = {"encoder": f"encoder-{kind.__name__}", "decoder": f"decoder-{kind.__name__}"}
+        self.kinds = {"encoder": f"encoder-{kind.__name__}"}
+        if not self.shared:
+            self.kinds["decoder"] = f"decoder-{kind.__name__}"
 
     def inputs(self, time: int, batch: int) -> Any:
         generator = torch.Generator().manual_seed(time)
