@@ -38,7 +38,7 @@ class Demo:
     def run(self) -> None:
         from leanrnn import demo
 
-        demo.run(self.out, epochs=self.epochs, threads=self.threads)
+        demo.run(self.out, count=self.epochs, threads=self.threads)
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         command.run()
-    except LeanRNNError as error:
-        return _mistake(str(error))
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         place = where_raised(error)
-        if place and not getattr(command, "traceback", False):
-            return _mistake(f"{type(error).__name__}: {error} (raised at {place}; --traceback shows the way there)")
-        if isinstance(error, OSError) and not place:  # a file of ours that could not be written
+        if getattr(command, "traceback", False):
+            raise
+        if isinstance(error, LeanRNNError) or (isinstance(error, OSError) and not place):
             return _mistake(str(error))
+        if place:
+            return _mistake(f"{type(error).__name__}: {error} (raised at {place}; --traceback shows the way there)")
         raise
     return 0
 

@@ -1,0 +1,120 @@
+"""The command line: the same words as the API, and one line instead of a traceback for every mistake."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import leanrnn
+from leanrnn.cli import main
+
+MODELS = """
+import torch
+from torch import nn
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 6, num_layers=2)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+
+def tagger():
+    return Tagger(), torch.zeros(5, 2, 4)
+
+def misfit():
+    return Tagger(), torch.zeros(5, 2, 7)
+
+def no_pair():
+    return Tagger()
+
+def broken():
+    raise ZeroDivisionError("on purpose")
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """A folder with models.py in it, as the current one."""
+    (tmp_path / "models.py").write_text(MODELS)
+    (tmp_path / "typo.py").write_text("def tagger(:\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    monkeypatch.delitem(__import__("sys").modules, "models", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("factory", ["models.py:tagger", "models:tagger"])
+def test_discover_prints_the_groups(capsys, factory):
+    assert main(["discover", factory]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["layer", "width", "group", "readers"]
+    assert [row.split()[1] for row in rows[:2]] == ["6", "6"]
+
+
+def test_discover_writes_json_and_explains(capsys):
+    assert main(["discover", "models.py:tagger", "--json", "groups.json"]) == 0
+    groups = leanrnn.Groups.from_json(Path("groups.json").read_text())
+    assert json.loads(groups.to_json()) == json.loads(Path("groups.json").read_text())
+    capsys.readouterr()
+    assert main(["discover", "models.py:tagger", "--explain", groups.names[0]]) == 0
+    assert "head.weight" not in (out := capsys.readouterr().out) and "weight_hh_l0" in out
+
+
+def test_scope_all_is_passed_on(capsys):
+    assert main(["discover", "models.py:tagger", "--scope", "all"]) == 0
+    assert "width" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["models"], "'models' does not name a function. Write package.module:function"),
+        (["models.py:"], "does not name a function"),
+        (["nowhere.py:tagger"], "there is no file nowhere.py"),
+        (["nowhere.deep:tagger"], "there is no module 'nowhere'"),
+        (["models.py:taggr"], "has no function 'taggr'. Its functions are Tagger, tagger,"),
+        (["models.py:no_pair"], "returned a Tagger. Return a pair (model, example)"),
+        (["models.py:broken"], "ZeroDivisionError: on purpose (raised at "),
+        (["models.py:misfit"], "models.py:12, in forward"),
+        (["typo.py:tagger"], "typo.py:1"),
+        (["models.py:tagger", "--explain", "rnn"], "there is no layer 'rnn'"),
+        (["models.py:tagger", "--json", "no/such/folder.json"], "no/such/folder.json"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, arguments, message):
+    assert main(["discover", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_traceback_on_demand():
+    with pytest.raises(ZeroDivisionError):
+        main(["discover", "models.py:broken", "--traceback"])
+
+
+def test_unknown_commands_exit_with_2():
+    with pytest.raises(SystemExit) as stop:
+        main(["discuss"])
+    assert stop.value.code == 2
+
+
+def test_version_and_environment(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"leanrnn {leanrnn.__version__}\n"
+    assert main(["env"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names[:4] == ["leanrnn", "python", "platform", "torch"] and "processor" in names
+
+
+def test_demo_on_a_shorter_text(capsys, monkeypatch):
+    from leanrnn import demo
+
+    text = demo.read_text()
+    monkeypatch.setattr(demo, "read_text", lambda: demo.Text(text.train[:60], text.valid[:20]))
+    monkeypatch.setattr(demo, "SECONDS", 0.01)
+    assert main(["demo", "--epochs", "1", "--threads", "1", "--out", "made"]) == 0
+    assert "mult-adds" in capsys.readouterr().out
+    assert sorted(path.name for path in Path("made").iterdir()) == ["dense.safetensors", "lean.safetensors"]

@@ -1,0 +1,104 @@
+"""The project itself: direction of imports, no optional dependency, no trace of a machine."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import leanrnn
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "leanrnn"
+FILES = sorted(PACKAGE.rglob("*.py"))
+# A file imports only what stands before it (files of one folder among themselves as they like).
+ORDER = """errors extras groups layers surgery verify tape ties labels rules discover norms penalty threshold shrink
+sparsify checkpoint demo factory cli""".split()
+USERS = {"demo", "cli"}  # these use the public names only, as anybody would
+
+
+def unit(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names a file imports, wherever the import stands."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import; write the full name"
+            # `from leanrnn import discover` imports the name's home
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if unit(p) != "__init__"], ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_backwards(path):
+    assert unit(path) in ORDER, "a new file needs its place in ORDER"
+    own = [name.split(".") for name in imports(path) if name.split(".")[0] == "leanrnn"]
+    for _, *rest in own:
+        if unit(path) in USERS and (not rest or rest[0] in (*leanrnn.__all__, "__version__")):
+            continue
+        assert rest, "the package itself may only be imported by those who use it"
+        home = leanrnn._HOMES.get(rest[0], rest[0])
+        assert home == unit(path) or ORDER.index(home) < ORDER.index(unit(path)), f"{path.name} imports {home}"
+
+
+def test_only_declared_packages_are_imported():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.match(r"[\w-]+", text)[0] for text in project["dependencies"]}
+    imported = {name.partition(".")[0] for path in FILES for name in imports(path)}
+    assert imported - set(sys.stdlib_module_names) - {"leanrnn"} <= declared
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_takes_no_optional_dependency():
+    blocked = "onnx onnxscript onnxruntime openvino nncf optuna matplotlib pandas tensorboard lightning transformers"
+    run_python(
+        f"import sys; sys.modules.update(dict.fromkeys({blocked.split()}))\n"
+        "import leanrnn, leanrnn.demo, leanrnn.cli\n"
+        "for name in leanrnn.__all__: getattr(leanrnn, name)"
+    )
+
+
+def test_command_line_starts_without_torch():
+    loaded = run_python("import sys, leanrnn.cli; print({'torch', 'numpy', 'scipy'} & set(sys.modules))")
+    assert loaded.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "first", ["import leanrnn.shrink", "from leanrnn.discover import discover", "leanrnn.Sparsifier"]
+)
+def test_public_names_stay_functions_whatever_is_imported_first(first):
+    run_python(f"import leanrnn\n{first}\nassert leanrnn.discover.__name__ == 'discover' and callable(leanrnn.shrink)")
+
+
+def test_public_list_is_what_can_be_had():
+    assert sorted({*leanrnn._HOMES, "errors"}) == sorted(leanrnn.__all__)
+    assert set(leanrnn.__all__) <= set(dir(leanrnn))
+    assert issubclass(leanrnn.errors.GroupsError, leanrnn.errors.LeanRNNError)
+    with pytest.raises(AttributeError, match="no attribute 'prune'"):
+        _ = leanrnn.prune
+
+
+def test_version_has_one_home():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {leanrnn.__version__}\n" in citation
+
+
+def test_no_file_names_a_machine():
+    machine = re.compile(r"/(home|root|work|Users|opt)/\w|\b\d{1,3}(\.\d{1,3}){3}\b")
+    folders = [ROOT / name for name in ("src", "tests", "docs", "benchmarks", "examples", "results", ".ci")]
+    files = [p for p in ROOT.iterdir() if p.is_file()] + [p for folder in folders for p in folder.rglob("*.*")]
+    texts = [p for p in files if p.suffix in {".py", ".md", ".toml", ".txt", ".json", ".cff", ".yml", ""}]
+    found = {str(p.relative_to(ROOT)): m[0] for p in texts if p.is_file() and (m := machine.search(p.read_text()))}
+    assert found == {}
