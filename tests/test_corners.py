@@ -106,3 +106,35 @@ def test_rms_norm_goes_on_dividing_by_its_former_width() -> None:
     model = Run(lambda m, x: m.head(m.norm(m.rnn(x)[0])), **parts)
     small = cut(model, x(), {"rnn.l0": [1, 4]})
     assert small.norm.weight.shape == (2,)
+
+
+def test_unequal_states_of_a_gru_are_not_taken_for_those_of_an_lstm() -> None:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        state = m.rnn(x)[1]
+        return m.head((state[0] if isinstance(state, tuple) else state)[-1])
+
+    for kind in (nn.GRU, nn.LSTM):
+        cut(Run(forward, rnn=kind(5, 6, 2), head=nn.Linear(6, 2)), x(), {"rnn.l0": [0, 1, 2], "rnn.l1": [4, 5]})
+
+
+class Elman(nn.Module):
+    """A layer that starts from a width it remembers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = 3
+        self.x, self.h = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, outs = x.new_zeros(x.size(1), self.width), []
+        for step in x:
+            h = torch.tanh(self.x(step) + self.h(h))
+            outs.append(h)
+        return torch.stack(outs)
+
+
+def test_remembered_width_is_that_of_its_own_layer() -> None:
+    """Seven layers of width 3 cannot all be cut to different widths in the proof, so numbers there say too little."""
+    names = [str(k) for k in range(7)]
+    model = nn.Sequential(*(Elman() for _ in names), nn.Linear(3, 2))
+    cut(model, x(size=3), {f"{name}.h": list(range(1 + k % 3)) for k, name in enumerate(names)})

@@ -38,7 +38,7 @@ def make(kind: str, inputs: int = 3, width: int = 5, **options) -> nn.RNNBase:
 def leaves(value) -> list[Tensor]:
     if isinstance(value, PackedSequence):
         return [value.data, value.batch_sizes]
-    return [t for item in value for t in leaves(item)] if isinstance(value, tuple) else [value]
+    return [t for item in value for t in leaves(item)] if isinstance(value, tuple | States) else [value]
 
 
 def assert_same(actual, expected) -> None:

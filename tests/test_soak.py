@@ -1,4 +1,4 @@
-"""Random architectures are discovered, zeroed by hand, shrunk and compared; benchmarks/soak.py does it by the thousand."""
+"""Random architectures are discovered, zeroed by hand, shrunk and compared; benchmarks/soak.py runs thousands."""
 
 from __future__ import annotations
 

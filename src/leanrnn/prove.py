@@ -50,13 +50,16 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
 
 
 def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
-    """About half of every width, unequal on purpose, so that nothing relies on equal widths."""
+    """About half of every width, unequal in layers of one width, so that nothing relies on equal widths."""
     rng = np.random.default_rng(seed)
     masks = {}
+    counts: dict[int, list[int]] = {}
     for layer in layers:
-        count = int(rng.integers(max(1, layer.width // 3), max(2, 2 * layer.width // 3 + 1)))
+        left = counts.setdefault(layer.width, [])
+        if not left:
+            left += rng.permutation(np.arange(max(1, layer.width // 3), max(2, 2 * layer.width // 3 + 1))).tolist()
         mask = np.zeros(layer.width, np.bool_)
-        mask[rng.permutation(layer.width)[:count]] = True
+        mask[rng.permutation(layer.width)[: left.pop()]] = True
         masks[layer.name] = mask
     return masks
 

@@ -112,8 +112,10 @@ def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Number, lis
         if type(module).__module__.startswith(("torch.", "leanrnn.")):
             continue
         prefix = f"{name}." if name else ""
-        near = [la for la in groups if any(s.tensor.startswith(prefix) for s in la.strips)]
-        cut = [la for la in near if not masks[la.name].all()]
+        inside = {la.name: sum(s.tensor.startswith(prefix) for s in la.strips) for la in groups}
+        cut = [la for la in groups if inside[la.name] and not masks[la.name].all()]
+        # Several layers may be left with one width: the number is then that of the layer most at home in the module.
+        cut.sort(key=lambda la: -inside[la.name])
         for path, value in _numbers(module):
             layers = [la.name for la in cut if len(masks[la.name]) == value]
             if layers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ Former = dict[int, list[int]]
 """For every width a state once had, the positions that are still there."""
 
 
-class States(tuple[Any, ...]):
+class States(Sequence[Any]):
     """What takes the place of ``h_n`` when layers differ in width: one tensor a layer and direction.
 
     It is indexed like the stacked tensor along its first axis::
@@ -23,12 +23,17 @@ class States(tuple[Any, ...]):
         output, (h_n, c_n) = rnn(x)
         last = h_n[-1]                              # (batch, width of the last layer)
         both = torch.cat(tuple(h_n[-2:]), dim=-1)   # last layer, both directions
+
+    It is no tuple, since ``isinstance(state, tuple)`` is how code tells the state of an LSTM from that of a GRU.
     """
 
-    __slots__ = ()
+    __slots__ = ("_tensors",)
 
-    def __new__(cls, tensors: Iterable[Any] = ()) -> States:
-        return super().__new__(cls, tensors)
+    def __init__(self, tensors: Iterable[Any] = ()) -> None:
+        self._tensors = tuple(tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
@@ -38,7 +43,7 @@ class States(tuple[Any, ...]):
             if first is Ellipsis:
                 raise IndexError("states of unequal widths share no last axis. Index the layer first: h_n[-1][..., k].")
             return States(t[rest] for t in self[first]) if isinstance(first, slice) else self[first][rest]
-        found = super().__getitem__(cast(SupportsIndex, key))
+        found = self._tensors[key]
         return States(found) if isinstance(key, slice) else found
 
     def each(self, change: Callable[[Tensor], Tensor]) -> States:
