@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import threading
 
 import pytest
 import torch
@@ -268,3 +269,9 @@ def test_one_step_with_the_state_handed_in_is_recurrent():
 def test_single_component_is_listed():
     model = Run(lambda m, x: m.head(m.rnn(x)[0]), rnn=nn.LSTM(5, 1), head=nn.Linear(1, 3))
     assert leanrnn.discover(model, _x()).pinned == [("rnn.l0", "has a single component")]
+
+
+def test_attributes_that_cannot_be_copied_are_shared():
+    model = stack()
+    model.rnn.lock = threading.Lock()
+    assert leanrnn.discover(model, _x()).names == ["rnn.l0", "rnn.l1"]

@@ -1,7 +1,6 @@
 """A smaller model that computes the same, and every way in which it can be refused."""
 
 import copy
-import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -244,7 +243,12 @@ def test_a_state_kept_by_the_model_is_accepted():
 
 def test_a_model_that_cannot_be_copied_is_refused():
     model, groups, _ = tagger()
-    model.lock = threading.Lock()
+
+    class Refusing(nn.Module):
+        def __deepcopy__(self, memo):
+            raise TypeError("not me")
+
+    model.part = Refusing()
     with pytest.raises(UnsupportedModelError, match="cannot be copied"):
         shrink(model, groups, ratio=0.5)
 

@@ -25,11 +25,27 @@ def copy_model(model: nn.Module) -> nn.Module:
         for value in vars(module).values():
             _detach_results(value, memo, 4)
     try:
+        return copy.deepcopy(model, dict(memo))
+    except Exception:  # any attribute may refuse, each in its own way
+        _share_what_refuses(model, memo)
+    try:
         return copy.deepcopy(model, memo)
-    except (RuntimeError, TypeError) as error:
+    except Exception as error:
         raise UnsupportedModelError(
             f"this model cannot be copied ({error}). Keep what cannot be copied outside of the modules."
         ) from error
+
+
+def _share_what_refuses(model: nn.Module, memo: dict[int, Any]) -> None:
+    """Attributes that cannot be copied, such as a logger or an open file, are the copy's as they are."""
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if name in ("_parameters", "_buffers", "_modules"):
+                continue
+            try:
+                copy.deepcopy(value, dict(memo))
+            except Exception:
+                memo[id(value)] = value
 
 
 def _detach_results(value: Any, memo: dict[int, Any], depth: int) -> None:
