@@ -30,7 +30,7 @@ class Demo:
 
     out: Path = Path("leanrnn-demo")
     """Folder for the two trained models."""
-    epochs: int = 6
+    epochs: int = 8
     """Passes over the text, for each of the two models."""
     threads: int = 2
     """Threads PyTorch may use."""
