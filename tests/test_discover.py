@@ -266,6 +266,16 @@ def test_one_step_with_the_state_handed_in_is_recurrent():
     assert leanrnn.discover(model, (torch.randn(2, 5), torch.randn(2, H))).widths == {"cell": H}
 
 
+def test_one_step_of_an_lstm_with_its_state_handed_on_is_one_width():
+    def forward(m, x, h, c):
+        h, c = m.cell(x, (h, c))
+        return m.head(h), h, c
+
+    model = Run(forward, cell=nn.LSTMCell(5, H), head=nn.Linear(H, 3))
+    (layer,) = leanrnn.discover(model, (torch.randn(2, 5), torch.randn(2, H), torch.randn(2, H)))
+    assert {s.axis for s in layer.strips if s.tensor == "cell.weight_hh"} == {0, 1}
+
+
 def test_single_component_is_listed():
     model = Run(lambda m, x: m.head(m.rnn(x)[0]), rnn=nn.LSTM(5, 1), head=nn.Linear(1, 3))
     assert leanrnn.discover(model, _x()).pinned == [("rnn.l0", "has a single component")]

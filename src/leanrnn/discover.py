@@ -17,7 +17,7 @@ from leanrnn.groups import Groups, Layer, named_tensors
 from leanrnn.labels import Labels
 from leanrnn.propagate import Propagation, propagate
 from leanrnn.prove import prove_layers
-from leanrnn.states import is_state
+from leanrnn.states import is_state, tie_handed_on
 from leanrnn.supported import check_supported
 from leanrnn.tape import Tape, record
 from leanrnn.verify import call, leaves, quiet
@@ -61,6 +61,7 @@ def discover(
 
     def attempt(everything: bool) -> Groups:
         found = propagate(tape, everything)
+        tie_handed_on(found, solve(found, ()).of)
         classes = solve(found, _result_pins(found, states, solve(found, ())))
         wanted = ~classes.pinned & ~classes.derived
         layers = layers_of(found, classes, wanted if scope == "all" else wanted & classes.recurrent)

@@ -8,8 +8,9 @@ import torch
 from leanrnn.labels import Labels
 from leanrnn.propagate import Propagation
 from leanrnn.tape import Node
+from leanrnn.ties import unify
 
-__all__ = ["is_state"]
+__all__ = ["is_state", "tie_handed_on"]
 
 _PASS = (
     "view", "_unsafe_view", "transpose", "t", "permute", "squeeze", "unsqueeze", "clone", "alias", "detach", "expand",
@@ -39,6 +40,18 @@ def is_state(found: Propagation, value: int, of: Labels) -> bool:
             return False
         todo += more
     return True
+
+
+def tie_handed_on(found: Propagation, of: Labels) -> None:
+    """A state that comes in and goes out is one width, which a single step does not show by itself."""
+    tape = found.tape
+    given = [i for i, s in tape.sources.items() if s.kind == "input" and s.name != "0" and tape.floating(i)]
+    for value in tape.outputs[1:]:
+        same = [i for i in given if tape.shapes[i] == tape.shapes[value] and len(tape.shapes[i]) > 1]
+        if same and value in found.values and is_state(found, value, of):
+            given.remove(same[0])
+            pair = [found.values[same[0]], found.values[value]]
+            unify(found.ties, pair, tape.shapes[value], lambda flags: flags[0])
 
 
 def _sources(found: Propagation, node: Node, value: int, of: Labels) -> list[int] | None:
