@@ -20,3 +20,13 @@ def test_step_overhead_needs_less_than_a_copy_of_the_largest_matrix(tmp_path):
     size = result["sizes"][0]
     assert 0 < size["extra_bytes"] <= size["largest_matrix_bytes"]
     assert size["ratio"]["median"] > 0 and result["environment"]["torch"]
+
+
+def test_discover_cost_measures_and_fits_an_exponent(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from discover_cost import growth, measure
+
+    cost = measure("discover and shrink", "rhn-4", 9, 2, meta=False)
+    assert cost["seconds"] > 0 and cost["extra_bytes"] >= 0 and cost["operators"] > 100
+    squares = growth("test", [2, 4, 8], "axes", lambda n: {"axes": n, "seconds": n**2})
+    assert abs(squares["exponent"] - 2) < 1e-9
