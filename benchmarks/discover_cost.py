@@ -103,8 +103,8 @@ def _memory(field: str, reset: bool = False) -> int:
 
 
 def _operators(model: nn.Module, tokens: Tensor) -> int:
-    from leanrnn.tape import record
-    from leanrnn.verify import leaves
+    from leanrnn.discovery.tape import record
+    from leanrnn.surgery.verify import leaves
 
     return len(record(lambda: model(tokens), {}, [tokens], leaves)[0].nodes)
 

@@ -25,19 +25,16 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "reversed": lambda x: x.flip(0),
 }
 MODULES = (
-    "layer",
-    "rms",
-    "batch",
-    "flat_batch",
-    "group",
-    "dropout",
-    "scale",
-    "shift",
-    "linear",
-    "conv",
-    "gate",
+    "layer", "rms", "batch", "flat_batch", "group", "dropout", "scale", "shift", "linear", "conv", "depthwise", "gate",
     "prelu",
-)
+)  # fmt: skip
+HALVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "glu": lambda x: x[..., : x.size(-1) // 2] * torch.sigmoid(x[..., x.size(-1) // 2 :]),
+    "torch_glu": lambda x: F.glu(x, -1),
+    "maxout": lambda x: x.unflatten(-1, (2, -1)).max(-2).values,
+    "pairs": lambda x: x.unflatten(-1, (-1, 2)).sum(-1),
+}
+"""Operations that make half the width of an even one."""
 
 
 class Between(nn.Module):
@@ -45,8 +42,8 @@ class Between(nn.Module):
 
     def __init__(self, draw: Draw, width: int) -> None:
         super().__init__()
-        self.kind = draw.pick([*ACTIVATIONS, *MODULES])
-        self.out_width = width
+        self.kind = draw.pick([*ACTIVATIONS, *MODULES, *(HALVES if width % 2 == 0 and width > 2 else ())])
+        self.out_width = width // 2 if self.kind in HALVES else width
         if self.kind in ("scale", "shift"):
             self.vector = nn.Parameter(torch.empty(width))
         elif self.kind in ("linear", "gate"):
@@ -69,14 +66,17 @@ class Between(nn.Module):
             "group": lambda: nn.GroupNorm(groups, width, affine=affine),
             "dropout": lambda: nn.Dropout(0.3),
             "prelu": lambda: nn.PReLU(),
+            "depthwise": lambda: nn.Conv1d(width, width, 3, padding=1, groups=width),
         }[self.kind]()
 
     def forward(self, x: Tensor) -> Tensor:
         if self.kind in ACTIVATIONS:
             return ACTIVATIONS[self.kind](x)
+        if self.kind in HALVES:
+            return HALVES[self.kind](x)
         if self.kind in ("scale", "shift"):
             return x * self.vector if self.kind == "scale" else x + self.vector
-        if self.kind in ("batch", "group", "conv"):
+        if self.kind in ("batch", "group", "conv", "depthwise"):
             return self.part(x.permute(1, 2, 0)).permute(2, 0, 1)
         if self.kind == "flat_batch":
             return self.part(x.reshape(-1, x.size(-1))).view(x.shape)

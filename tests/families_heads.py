@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from families import FAMILIES, H, Family, Run, _x, family
+from families import FAMILIES, Family, H, Run, _x, family
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 

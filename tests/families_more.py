@@ -1,4 +1,4 @@
-"""Families met in published code: what is done with the last state, with masks, with split axes, with home-made cells."""
+"""Families met in published code: last states, masks, split axes, home-made cells."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from families import FAMILIES, H, Family, Run, _x, family
+from families import FAMILIES, Family, H, Run, _x, family
 from torch import Tensor, nn
 
 TWO = {"rnn.l0": H, "rnn.l1": H}

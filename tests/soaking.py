@@ -13,9 +13,9 @@ from architectures import Architecture
 from torch import Tensor, nn
 
 import leanrnn
-from leanrnn.copying import copy_model
 from leanrnn.groups import Groups, Layer, named_tensors
-from leanrnn.verify import difference, leaves, run
+from leanrnn.surgery.copying import copy_model
+from leanrnn.surgery.verify import difference, leaves, run
 
 TOLERANCE = 1e-12
 
@@ -114,8 +114,8 @@ def _carried(built: Architecture, model: nn.Module) -> list[Tensor]:
 
 
 def _expected(built: Architecture, reasons: dict[str, str], name: str) -> bool:
-    """What only a trial can tell: the caller's input is as wide as the layer, or Python divides by a tensor's width."""
-    return built.divides_by_width or "which the caller hands in" in reasons.get(name, "")
+    """What only a trial can tell: the caller's input is as wide as the layer, or Python code insists on a width."""
+    return built.insists or "which the caller hands in" in reasons.get(name, "")
 
 
 def _take_stock(built: Architecture, groups: Groups, gone: Sequence[Layer], outcome: Outcome) -> None:

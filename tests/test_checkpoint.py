@@ -14,10 +14,10 @@ from leanrnn import checkpoint, layers
 from leanrnn.checkpoint import load, save
 from leanrnn.errors import CheckpointError
 from leanrnn.groups import Groups
-from leanrnn.plan import plan_of
 from leanrnn.shrink import shrink
-from leanrnn.surgery import cut_
-from leanrnn.verify import difference, run
+from leanrnn.surgery.cut import cut_
+from leanrnn.surgery.plan import plan_of
+from leanrnn.surgery.verify import difference, run
 
 
 @pytest.fixture

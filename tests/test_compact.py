@@ -15,7 +15,7 @@ from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups
 from leanrnn.penalty import GroupLasso
 from leanrnn.sparsify import Sparsifier
-from leanrnn.surgery import cut_
+from leanrnn.surgery.cut import cut_
 
 
 @pytest.mark.parametrize("make", ["momentum", "adam"])

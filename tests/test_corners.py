@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import leanrnn
-from leanrnn.verify import difference, run
+from leanrnn.surgery.verify import difference, run
 
 
 def cut(model: nn.Module, example: Any, keep: dict[str, list[int]]) -> nn.Module:

@@ -10,9 +10,9 @@ from families import FAMILIES, H
 from torch._subclasses import FakeTensorMode
 
 import leanrnn
-from leanrnn.labels import Factor, Value
-from leanrnn.rules import Call, find
-from leanrnn.ties import Ties
+from leanrnn.discovery.labels import Factor, Value
+from leanrnn.discovery.rules import Call, find
+from leanrnn.discovery.ties import Ties
 
 # Lengths of packed sequences have to be real numbers, and masks of them are on the CPU.
 NEEDS_NUMBERS = {"packed_sorted", "packed_unsorted", "last_by_gather", "last_by_index", "masked_mean", "masked_max"}

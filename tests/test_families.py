@@ -9,8 +9,8 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import leanrnn
-from leanrnn.copying import copy_model
-from leanrnn.verify import difference, run
+from leanrnn.surgery.copying import copy_model
+from leanrnn.surgery.verify import difference, run
 
 
 def cast(example, dtype):

@@ -18,7 +18,7 @@ from torch import nn
 import leanrnn
 from leanrnn.errors import ShrinkError
 from leanrnn.groups import Groups, Layer, Strip
-from leanrnn.verify import difference, run
+from leanrnn.surgery.verify import difference, run
 
 # Not among them: weight_normed, as torch's kernel reads beyond the end of a norm that is longer than its directions.
 MUTATED = [

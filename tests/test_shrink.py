@@ -13,9 +13,9 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from leanrnn import layers
 from leanrnn.errors import GroupsError, ShrinkError, UnsupportedModelError
 from leanrnn.groups import Groups, Layer
-from leanrnn.plan import plan_of
 from leanrnn.shrink import shrink
-from leanrnn.verify import difference, leaves, run, tolerance, zero_
+from leanrnn.surgery.plan import plan_of
+from leanrnn.surgery.verify import difference, leaves, run, tolerance, zero_
 
 
 def zeroed_tagger(**options):

@@ -11,11 +11,11 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from leanrnn import layers
-from leanrnn.copying import copy_model
 from leanrnn.errors import GroupsError, ShrinkError
 from leanrnn.groups import Groups, Layer
-from leanrnn.surgery import cut_
-from leanrnn.verify import difference, run, zero_
+from leanrnn.surgery.copying import copy_model
+from leanrnn.surgery.cut import cut_
+from leanrnn.surgery.verify import difference, run, zero_
 
 
 def cut_pair(model, groups, masks, plain=True):

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from leanrnn.errors import CheckpointError, GroupsError
 from leanrnn.groups import named_tensors
-from leanrnn.plan import Plan, set_number, set_plan, whole_plan
-from leanrnn.surgery import cut_tensors_
+from leanrnn.surgery.cut import cut_tensors_
+from leanrnn.surgery.plan import Plan, set_number, set_plan, whole_plan
 
 __all__ = ["FORMAT", "load", "save"]
 

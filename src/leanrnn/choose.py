@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, Layer
 from leanrnn.norms import alive, group_norms
-from leanrnn.surgery import Masks
+from leanrnn.surgery.cut import Masks
 
 __all__ = ["choose"]
 

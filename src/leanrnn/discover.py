@@ -10,18 +10,18 @@ import numpy as np
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from leanrnn.classes import Classes, solve
-from leanrnn.copying import copy_example, user_line
+from leanrnn.discovery.classes import Classes, solve
+from leanrnn.discovery.labels import Labels
+from leanrnn.discovery.propagate import Propagation, propagate
+from leanrnn.discovery.prove import prove_layers
+from leanrnn.discovery.states import is_state, tie_handed_on
+from leanrnn.discovery.supported import check_supported
+from leanrnn.discovery.tape import Tape, record
+from leanrnn.discovery.widths import layers_of, width_name
 from leanrnn.errors import DiscoveryError
 from leanrnn.groups import Groups, Layer, named_tensors
-from leanrnn.labels import Labels
-from leanrnn.propagate import Propagation, propagate
-from leanrnn.prove import prove_layers
-from leanrnn.states import is_state, tie_handed_on
-from leanrnn.supported import check_supported
-from leanrnn.tape import Tape, record
-from leanrnn.verify import call, leaves, quiet
-from leanrnn.widths import layers_of, width_name
+from leanrnn.surgery.copying import copy_example, user_line
+from leanrnn.surgery.verify import call, leaves, quiet
 
 __all__ = ["discover"]
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from leanrnn.choose import choose
-from leanrnn.copying import copy_model, user_line
 from leanrnn.errors import LeanRNNError, ShrinkError
 from leanrnn.groups import Groups
-from leanrnn.proof import Differs, cut_copy
-from leanrnn.surgery import cut_
+from leanrnn.surgery.copying import copy_model, user_line
+from leanrnn.surgery.cut import cut_
+from leanrnn.surgery.proof import Differs, cut_copy
 
 __all__ = ["shrink"]
 

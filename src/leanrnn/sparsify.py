@@ -12,11 +12,15 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from leanrnn.choose import choose
-from leanrnn.compact import Compaction, Memory, copy_root
-from leanrnn.directions import Directions
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, named_tensors
-from leanrnn.optimizers import (
+from leanrnn.penalty import L1, GroupLasso, Penalty, select
+from leanrnn.schedule import Schedule, as_schedule
+from leanrnn.surgery.cut import cut_
+from leanrnn.threshold import ElementThreshold, Threshold
+from leanrnn.training.compact import Compaction, Memory, copy_root
+from leanrnn.training.directions import Directions
+from leanrnn.training.optimizers import (
     check_state,
     closure_then,
     follow_,
@@ -25,11 +29,7 @@ from leanrnn.optimizers import (
     proximal_amounts,
     unwrapped,
 )
-from leanrnn.penalty import L1, GroupLasso, Penalty, select
-from leanrnn.schedule import Schedule, as_schedule
-from leanrnn.status import Status, layer_status
-from leanrnn.surgery import cut_
-from leanrnn.threshold import ElementThreshold, Threshold
+from leanrnn.training.status import Status, layer_status
 
 __all__ = ["Sparsifier"]
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from leanrnn.labels import Factor, Value, take
-from leanrnn.rules.base import Call, fixed, register
-from leanrnn.rules.pointwise import _ADD, pointwise_values
-from leanrnn.ties import contract
+from leanrnn.discovery.labels import Factor, Value, take
+from leanrnn.discovery.rules.base import Call, fixed, register
+from leanrnn.discovery.rules.pointwise import _ADD, pointwise_values
+from leanrnn.discovery.ties import contract
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

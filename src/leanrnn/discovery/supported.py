@@ -9,7 +9,7 @@ from torch import nn
 
 from leanrnn.errors import DiscoveryError, UnsupportedModelError
 from leanrnn.groups import named_tensors
-from leanrnn.verify import leaves
+from leanrnn.surgery.verify import leaves
 
 __all__ = ["check_supported"]
 

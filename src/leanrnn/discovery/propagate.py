@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
-from leanrnn.labels import Factor, Labels, Value
-from leanrnn.recurrence import PRODUCTS, Recurrence
-from leanrnn.rules import Call, find
-from leanrnn.rules.base import without_rule
-from leanrnn.rules.move import scatter, tie_pieces
-from leanrnn.tape import Node, Ref, Source, Tape
-from leanrnn.ties import Ties, harden
+from leanrnn.discovery.labels import Factor, Labels, Value
+from leanrnn.discovery.recurrence import PRODUCTS, Recurrence
+from leanrnn.discovery.rules import Call, find
+from leanrnn.discovery.rules.base import without_rule
+from leanrnn.discovery.rules.move import scatter, tie_pieces
+from leanrnn.discovery.tape import Node, Ref, Source, Tape
+from leanrnn.discovery.ties import Ties, harden
 
 __all__ = ["Owner", "Propagation", "live_nodes", "propagate", "weights_of"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from leanrnn.labels import Factor, Labels, Value, broadcast, permute, put, reshape, take
-from leanrnn.rules.base import Call, axes_of, fixed, register
-from leanrnn.ties import Ties
+from leanrnn.discovery.labels import Factor, Labels, Value, broadcast, permute, put, reshape, take
+from leanrnn.discovery.rules.base import Call, axes_of, fixed, register
+from leanrnn.discovery.ties import Ties
 
 __all__ = ["scatter", "tie_pieces"]
 

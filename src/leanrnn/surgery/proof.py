@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
-from leanrnn.copying import copy_model, user_line
 from leanrnn.errors import ShrinkError
 from leanrnn.groups import Groups
-from leanrnn.plan import Remembered
-from leanrnn.remember import settle
-from leanrnn.surgery import Masks, cut_
-from leanrnn.verify import difference, run, tolerance, zero_
+from leanrnn.surgery.copying import copy_model, user_line
+from leanrnn.surgery.cut import Masks, cut_
+from leanrnn.surgery.plan import Remembered
+from leanrnn.surgery.remember import settle
+from leanrnn.surgery.verify import difference, run, tolerance, zero_
 
 __all__ = ["Differs", "cut_copy"]
 

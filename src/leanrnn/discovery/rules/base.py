@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from leanrnn.labels import Factor, Value
-from leanrnn.ties import Ties, harden
+from leanrnn.discovery.labels import Factor, Value
+from leanrnn.discovery.ties import Ties, harden
 
 __all__ = ["Call", "Rule", "find", "fixed", "register"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from leanrnn.labels import Factor, Flags, Labels, Value, expand_to, simplify
+from leanrnn.discovery.labels import Factor, Flags, Labels, Value, expand_to, simplify
 
 __all__ = ["Ties", "across", "contract", "harden", "unify"]
 

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import index_tensor
-from leanrnn.surgery import Replaced
+from leanrnn.surgery.cut import Replaced
 
 __all__ = ["check_state", "closure_then", "follow_", "gradient_amounts", "held", "proximal_amounts", "unwrapped"]
 

@@ -14,7 +14,7 @@ from leanrnn.errors import UnsupportedModelError
 
 __all__ = ["copy_example", "copy_model", "user_line"]
 
-_OURS = str(Path(__file__).parent)
+_OURS = str(Path(__file__).parents[1])
 _TORCH = str(Path(torch.__file__).parent)
 
 

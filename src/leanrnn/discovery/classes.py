@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from leanrnn.labels import Labels
-from leanrnn.propagate import Propagation
+from leanrnn.discovery.labels import Labels
+from leanrnn.discovery.propagate import Propagation
 
 __all__ = ["Classes", "solve"]
 

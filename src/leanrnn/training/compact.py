@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, Indices, index_tensor, named_tensors
 from leanrnn.layers.states import Former, compose
-from leanrnn.surgery import Masks
+from leanrnn.surgery.cut import Masks
 
 __all__ = ["Compaction", "Memory", "copy_root"]
 

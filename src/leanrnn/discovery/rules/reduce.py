@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from leanrnn.labels import Value
-from leanrnn.rules.base import Call, axes_of, drop_axes, fixed, register
-from leanrnn.ties import across
+from leanrnn.discovery.labels import Value
+from leanrnn.discovery.rules.base import Call, axes_of, drop_axes, fixed, register
+from leanrnn.discovery.ties import across
 
 
 @register("aten.sum", "aten.nansum", "aten.linalg_vector_norm", "aten.norm", "aten.count_nonzero")
@@ -42,7 +42,7 @@ def _seen(call: Call) -> Value | list[Value]:
     value: Value = call["self"]
     other = call.get("other")
     if isinstance(other, Value):
-        from leanrnn.rules.pointwise import pointwise_values
+        from leanrnn.discovery.rules.pointwise import pointwise_values
 
         return pointwise_values(call.ties, [value, other], call.shape, [(0, 1)])
     axes = axes_of(value, call.get("dim"))

@@ -14,8 +14,8 @@ from torch.nn.utils import parametrize
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, index_tensor, named_tensors
-from leanrnn.plan import Plan, get_number, plan_of, set_number, set_plan
-from leanrnn.refit import plain_, refit_
+from leanrnn.surgery.plan import Plan, get_number, plan_of, set_number, set_plan
+from leanrnn.surgery.refit import plain_, refit_
 
 __all__ = ["Masks", "Replaced", "cut_", "cut_tensors_"]
 

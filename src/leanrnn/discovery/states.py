@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from leanrnn.labels import Labels
-from leanrnn.propagate import Propagation
-from leanrnn.tape import Node
-from leanrnn.ties import unify
+from leanrnn.discovery.labels import Labels
+from leanrnn.discovery.propagate import Propagation
+from leanrnn.discovery.tape import Node
+from leanrnn.discovery.ties import unify
 
 __all__ = ["is_state", "tie_handed_on"]
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leanrnn.labels import Labels, Value
-from leanrnn.rules import Call
-from leanrnn.tape import Node, Ref, Tape
-from leanrnn.ties import Ties
+from leanrnn.discovery.labels import Labels, Value
+from leanrnn.discovery.rules import Call
+from leanrnn.discovery.tape import Node, Ref, Tape
+from leanrnn.discovery.ties import Ties
 
 __all__ = ["PRODUCTS", "Recurrence"]
 

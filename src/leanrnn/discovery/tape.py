@@ -26,7 +26,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 __all__ = ["Node", "Ref", "Tape", "opaque_kernels_off", "record"]
 
 _TORCH = str(Path(torch.__file__).parent)
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parents[1])
 _LAYERS = str(Path(_TORCH, "nn"))
 _RNN = (str(Path(_TORCH, "nn", "modules", "rnn.py")), str(Path(_HERE, "layers")))
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leanrnn.classes import Classes
+from leanrnn.discovery.classes import Classes
+from leanrnn.discovery.labels import Labels
+from leanrnn.discovery.propagate import Owner, Propagation, weights_of
 from leanrnn.groups import Layer, Link, Role, Strip
-from leanrnn.labels import Labels
-from leanrnn.propagate import Owner, Propagation, weights_of
 
 __all__ = ["layers_of", "width_name"]
 

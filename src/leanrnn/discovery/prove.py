@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from leanrnn.copying import user_line
 from leanrnn.groups import Groups, Layer
-from leanrnn.proof import Differs, cut_copy
-from leanrnn.surgery import Masks
+from leanrnn.surgery.copying import user_line
+from leanrnn.surgery.cut import Masks
+from leanrnn.surgery.proof import Differs, cut_copy
 
 __all__ = ["prove_layers"]
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from leanrnn.labels import Factor, Value
-from leanrnn.rules.base import Call, register
-from leanrnn.rules.pointwise import pointwise_values
+from leanrnn.discovery.labels import Factor, Value
+from leanrnn.discovery.rules.base import Call, register
+from leanrnn.discovery.rules.pointwise import pointwise_values
 
 
 def _column(vector: Value | None, ndim: int, axis: int) -> Value | None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import torch
 
-from leanrnn.labels import Value
-from leanrnn.rules.base import Call, fixed, register
-from leanrnn.ties import harden
+from leanrnn.discovery.labels import Value
+from leanrnn.discovery.rules.base import Call, fixed, register
+from leanrnn.discovery.ties import harden
 
 _BY_DATA = "is indexed by data"
 
@@ -94,7 +94,7 @@ def _index(call: Call) -> Value:
           "aten.scatter_add", "aten.scatter_reduce", "aten.masked_scatter")  # fmt: skip
 def _write_by_data(call: Call) -> Value:
     """A write at places chosen by data ties what it writes to what stands there, and keeps the axes it chooses on."""
-    from leanrnn.rules.pointwise import pointwise_values
+    from leanrnn.discovery.rules.pointwise import pointwise_values
 
     value: Value = call["self"]
     source = next((call[n] for n in ("values", "src", "source") if isinstance(call.get(n), Value)), None)

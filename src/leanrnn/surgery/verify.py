@@ -15,9 +15,9 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leanrnn.copying import copy_example, copy_model, user_line
 from leanrnn.groups import Layer, index_tensor, named_tensors
 from leanrnn.layers import States
+from leanrnn.surgery.copying import copy_example, copy_model, user_line
 
 __all__ = [
     "TOLERANCE",

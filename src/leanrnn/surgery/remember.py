@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from leanrnn.groups import Groups
 from leanrnn.layers import Recurrent
-from leanrnn.plan import Plan, Remembered, get_number, plan_of, set_number, set_plan
-from leanrnn.surgery import Masks
+from leanrnn.surgery.cut import Masks
+from leanrnn.surgery.plan import Plan, Remembered, get_number, plan_of, set_number, set_plan
 
 __all__ = ["settle"]
 

@@ -11,9 +11,9 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
-from leanrnn.labels import Flags, Value, broadcast, take
-from leanrnn.rules.base import Call, register
-from leanrnn.ties import Combine, Ties, unify
+from leanrnn.discovery.labels import Flags, Value, broadcast, take
+from leanrnn.discovery.rules.base import Call, register
+from leanrnn.discovery.ties import Combine, Ties, unify
 
 __all__ = ["pointwise_values"]
 

@@ -1,0 +1,1 @@
+"""What the sparsifier needs of optimizers, their state and its own memory."""
