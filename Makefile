@@ -33,9 +33,10 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# One quiet run: nothing else should be running beside it. Each file writes its result to results/.
+# One quiet run: nothing else should be running beside it. Each writes its result to results/.
 bench: $(STAMP)
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	$(BIN)/python benchmarks/step_overhead.py
+	$(BIN)/python benchmarks/discover_cost.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo

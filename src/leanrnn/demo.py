@@ -215,7 +215,7 @@ def milliseconds(model: nn.Module, words: Tensor) -> float:
         return timer.blocked_autorange(min_run_time=SECONDS).median * 1e3
 
 
-def run(out: Path, *, count: int = 5, threads: int = 1) -> None:
+def run(out: Path, *, count: int = 4, threads: int = 1) -> None:
     """The whole story; both models are left in ``out``.
 
     >>> run(Path("leanrnn-demo"))
