@@ -138,3 +138,20 @@ def test_remembered_width_is_that_of_its_own_layer() -> None:
     names = [str(k) for k in range(7)]
     model = nn.Sequential(*(Elman() for _ in names), nn.Linear(3, 2))
     cut(model, x(size=3), {f"{name}.h": list(range(1 + k % 3)) for k, name in enumerate(names)})
+
+
+def test_learned_initial_state_over_two_steps() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.head = nn.RNNCell(5, 4), nn.Linear(4, 2)
+            self.start = nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.start.expand(x.size(1), -1)
+            for step in x:
+                h = self.cell(step, h)
+            return self.head(h)
+
+    small = cut(Net(), x(time=2), {"cell": [1, 2]})
+    assert small.start.shape == (2,)

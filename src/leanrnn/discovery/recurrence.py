@@ -80,10 +80,13 @@ class Recurrence:
             for i in inputs:
                 bits |= self.made_of[i]
             self.made_of.update({o: bits for o in node.outs})
+            # A state that is learned makes the first step one of parameters alone, and that reading counts too.
+            first = self._product(0) if name in PRODUCTS else 0
+            self._used.update({o: first | self._used_by(inputs) for o in node.outs})
             return
-        used = steps = before = 0
+        used = self._used_by(inputs)
+        steps = before = 0
         for i in data:
-            used |= self._used.get(i, 0)
             steps |= self._steps.get(i, 0)
             before |= self._before.get(i, 0)
         if name in PRODUCTS:
@@ -99,6 +102,12 @@ class Recurrence:
             step = self._step(name, node, call, k) if node.scatter is None else 0
             if o >= 0 and self.tape.floating(o):  # a choice by number, such as argmax, starts anew
                 self._used[o], self._before[o], self._steps[o] = used, before, steps | step
+
+    def _used_by(self, inputs: Sequence[int]) -> int:
+        used = 0
+        for i in inputs:
+            used |= self._used.get(i, 0)
+        return used
 
     def _step(self, name: str, node: Node, call: Call, k: int) -> int:
         if name not in _SLICES or not isinstance(node.args[0], Ref):
