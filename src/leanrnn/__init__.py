@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from leanrnn.groups import Layer as Layer
     from leanrnn.penalty import L1 as L1
     from leanrnn.penalty import GroupLasso as GroupLasso
+    from leanrnn.schedule import constant as constant
+    from leanrnn.schedule import linear_ramp as linear_ramp
+    from leanrnn.schedule import off_from as off_from
     from leanrnn.shrink import shrink as shrink
     from leanrnn.sparsify import Sparsifier as Sparsifier
     from leanrnn.threshold import ElementThreshold as ElementThreshold
@@ -40,9 +43,12 @@ __all__ = [
     "Layer",
     "Sparsifier",
     "choose_threshold",
+    "constant",
     "discover",
     "errors",
+    "linear_ramp",
     "load",
+    "off_from",
     "save",
     "shrink",
 ]
@@ -56,6 +62,9 @@ _HOMES = {
     "Layer": "groups",
     "Sparsifier": "sparsify",
     "choose_threshold": "threshold",
+    "constant": "schedule",
+    "linear_ramp": "schedule",
+    "off_from": "schedule",
     "discover": "discover",
     "load": "checkpoint",
     "save": "checkpoint",

@@ -14,7 +14,8 @@ from leanrnn.discovery.labels import Factor, Labels, Value
 from leanrnn.discovery.recurrence import PRODUCTS, Recurrence
 from leanrnn.discovery.rules import Call, find
 from leanrnn.discovery.rules.base import without_rule
-from leanrnn.discovery.rules.move import scatter, tie_pieces
+from leanrnn.discovery.rules.join import scatter
+from leanrnn.discovery.rules.move import tie_pieces
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden
 

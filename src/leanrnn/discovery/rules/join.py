@@ -1,0 +1,130 @@
+"""Operators that lay tensors side by side, and writes into views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from leanrnn.discovery.labels import Factor, Labels, Value, permute, put, reshape
+from leanrnn.discovery.rules.base import Call, fixed, register
+
+__all__ = ["scatter"]
+
+
+@register("aten.cat", "aten.concat", soft=True)
+def _cat(call: Call) -> Value:
+    values = [v for v in call["tensors"] if not (v.ndim == 1 and v.shape[0] == 0 and len(call.shape) > 1)]
+    return _join(call, values, values[0].axis(call.get("dim", 0)), call.shape)
+
+
+@register("aten.stack", soft=True)
+def _stack(call: Call) -> Value:
+    values: list[Value] = list(call["tensors"])
+    dim = call.get("dim", 0)
+    dim = dim + values[0].ndim + 1 if dim < 0 else dim
+    wide = []
+    for value in values:
+        to = {a: a + (a >= dim) for a in range(value.ndim)}
+        shape = (*value.shape[:dim], 1, *value.shape[dim:])
+        wide.append(Value(shape, tuple(f.moved(to) for f in value.factors), value.zero))
+    return _join(call, wide, dim, call.shape)
+
+
+def _join(call: Call, values: Sequence[Value], dim: int, shape: tuple[int, ...]) -> Value:
+    """Lay values one after the other along ``dim``. Torch's own recurrent code may stack unequal widths; nobody
+    else can."""
+    result = Value(shape, (), True)
+    start = 0
+    for value in values:
+        result = _put(call, result, value, dim, np.arange(start, start + value.shape[dim]), call.fused)
+        start += value.shape[dim]
+    return replace(result, zero=all(v.zero for v in values))
+
+
+def _put(call: Call, base: Value, part: Value, dim: int, index: Labels, soft: bool) -> Value:
+    """``base`` with ``part`` written at ``index`` along ``dim``."""
+    if len(index) == base.shape[dim]:
+        return part
+    pairs = _pair(call, list(base.factors), list(part.factors))
+    factors = []
+    for old, new in pairs:
+        rest = 2 if (base.zero if old is None else part.zero) else 0
+        joined = put(old, new, dim, index, base.shape, rest)
+        if joined is not None and not soft and dim in joined.axes and dim not in joined.main:
+            joined = call.ties.collapse(joined, [dim])
+        if joined is not None:
+            factors.append(joined)
+    return Value(base.shape, tuple(factors), base.zero and part.zero)
+
+
+def _pair(call: Call, old: list[Factor], new: list[Factor]) -> list[tuple[Factor | None, Factor | None]]:
+    """Match the factors of two tensors that lie on the same axes."""
+    pairs: list[tuple[Factor | None, Factor | None]] = []
+    for factor in old:
+        match = next((f for f in new if f.main & factor.main), None)
+        if match is not None:
+            new.remove(match)
+        pairs.append((factor, match))
+    return pairs + [(None, f) for f in new]
+
+
+@register("aten.slice_scatter")
+def _slice_scatter(call: Call) -> Value:
+    base: Value = call["self"]
+    dim = base.axis(call["dim"])
+    index = np.arange(base.shape[dim])[slice(call["start"], call["end"], call["step"])]
+    return _put(call, base, call["src"], dim, index, False)
+
+
+@register("aten.select_scatter")
+def _select_scatter(call: Call) -> Value:
+    base: Value = call["self"]
+    dim = base.axis(call["dim"])
+    return _put(call, base, _widen(call["src"], dim), dim, np.array([int(call["index"]) % base.shape[dim]]), False)
+
+
+def _widen(value: Value, dim: int) -> Value:
+    to = {a: a + (a >= dim) for a in range(value.ndim)}
+    shape = (*value.shape[:dim], 1, *value.shape[dim:])
+    return Value(shape, tuple(f.moved(to) for f in value.factors), value.zero)
+
+
+def scatter(call: Call, part: Value, index: int) -> Value:
+    """``self`` after ``part`` was written into result ``index`` of the view operator of ``call``."""
+    base: Value = call["self"]
+    name = call.op.overloadpacket.__name__
+    if name in ("alias", "detach", "lift_fresh"):
+        return part
+    if name in ("view", "_unsafe_view", "unsqueeze", "squeeze", "_reshape_alias"):
+        return reshape(part, base.shape)
+    if name in ("t", "transpose"):
+        swap = [0, 1] if name == "t" else [base.axis(call["dim0"]), base.axis(call["dim1"])]
+        order = list(range(base.ndim))
+        if base.ndim > 1:
+            order[swap[0]], order[swap[1]] = swap[1], swap[0]
+        return permute(part, order)
+    if name == "permute":
+        return permute(part, np.argsort([base.axis(d) for d in call["dims"]]).tolist())
+    if name in ("select", "slice", "split", "split_with_sizes", "chunk", "unbind"):
+        dim = base.axis(call["dim"])
+        if name == "select" or name == "unbind":
+            at = int(call["index"]) % base.shape[dim] if name == "select" else index
+            return _put(call, base, _widen(part, dim), dim, np.array([at]), False)
+        where = _slice_positions(call, base, dim, index, part.shape[dim])
+        return _put(call, base, part, dim, where, False)
+    for value in (base, part):
+        call.ties.pin_value(value, range(value.ndim), f"is written through {call.name}, a view without a rule")
+    return Value(
+        base.shape, tuple(fixed(call.ties, base.shape, a, "is written through a view") for a in range(base.ndim))
+    )
+
+
+def _slice_positions(call: Call, base: Value, dim: int, index: int, size: int) -> Labels:
+    if "start" in call.arguments:
+        return np.arange(base.shape[dim])[slice(call["start"], call["end"], call["step"])]
+    sizes: Any = call.get("split_sizes") or call.get("split_size")
+    start = sum(sizes[:index]) if isinstance(sizes, (list, tuple)) else int(sizes) * index
+    return np.arange(start, start + size)
