@@ -5,7 +5,6 @@ __all__ = [
     "DiscoveryError",
     "GroupsError",
     "LeanRNNError",
-    "MissingExtraError",
     "ShrinkError",
     "UnsupportedModelError",
 ]
@@ -33,7 +32,3 @@ class ShrinkError(LeanRNNError):
 
 class CheckpointError(LeanRNNError):
     """A file is not a leanrnn checkpoint, is damaged, is too new, or does not fit the factory."""
-
-
-class MissingExtraError(LeanRNNError):
-    """An optional dependency is not installed; the message names the extra."""
