@@ -52,6 +52,16 @@ def state_viewed_by_layer_and_direction() -> Family:
 
 
 @family
+def state_directions_joined_by_slices() -> Family:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        h = m.rnn(x)[1]
+        return m.head(torch.cat([h[0 : h.size(0) : 2], h[1 : h.size(0) : 2]], 2))
+
+    # Slices of the state are joined as tensors, which takes one width for all layers and directions.
+    return Family(Run(forward, rnn=nn.GRU(5, H, 2, bidirectional=True), head=nn.Linear(2 * H, 2)), _x(), {"rnn.l0": H})
+
+
+@family
 def split_into_heads() -> Family:
     def forward(m: Any, x: Tensor) -> Tensor:
         h = m.rnn(x)[0].transpose(0, 1)

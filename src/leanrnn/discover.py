@@ -59,8 +59,8 @@ def discover(
     check_supported(model, example)
     tape = _trace(model, example)
 
-    def attempt(everything: bool) -> Groups:
-        found = propagate(tape, everything)
+    def attempt(everything: bool, dense: bool) -> Groups:
+        found = propagate(tape, everything, dense)
         tie_handed_on(found, solve(found, ()).of)
         classes = solve(found, _result_pins(found, states, solve(found, ())))
         wanted = ~classes.pinned & ~classes.derived
@@ -71,10 +71,12 @@ def discover(
             prove_layers(model, groups, example, _input_hints(found, classes, groups))
         return groups
 
-    groups = attempt(everything=False)
+    groups = attempt(everything=False, dense=False)
     if groups.failed:
-        # Code whose result is thrown away still runs in the smaller model: let it have a say, if that offers more.
-        groups = max(groups, attempt(everything=True), key=lambda g: sum(g.widths.values()))
+        # Code whose result is thrown away still runs in the smaller model, and code may want the states of all layers
+        # as one tensor after all: let them have a say, if that offers more.
+        others = [attempt(everything, dense) for everything, dense in ((True, False), (False, True), (True, True))]
+        groups = max(groups, *others, key=lambda g: sum(int(layer.group_sizes.sum()) for layer in g))
     groups.example = example
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(

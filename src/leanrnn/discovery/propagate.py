@@ -86,8 +86,8 @@ def _summand(node: Node, name: str) -> set[int]:
 
 
 class _Reader:
-    def __init__(self, tape: Tape, weights: set[int]) -> None:
-        self.tape, self.weights = tape, weights
+    def __init__(self, tape: Tape, weights: set[int], dense: bool) -> None:
+        self.tape, self.weights, self.dense = tape, weights, dense
         self.result = Propagation(tape, Ties())
 
     def source(self, i: int, source: Source) -> None:
@@ -170,7 +170,7 @@ class _Reader:
         call = Call(ties, node.op, resolved, [self.tape.shapes[o] for o in node.outs if o >= 0] or [()])
         if any(o < 0 for o in node.outs):
             call.shapes = self._all_shapes(node, call)
-        call.weights, call.fused = weights, node.fused
+        call.weights, call.fused = weights, node.fused and not self.dense
         return call
 
     def _all_shapes(self, node: Node, call: Call) -> list[tuple[int, ...]]:
@@ -194,9 +194,13 @@ def _first_is_zero(source: Source) -> bool:
     )
 
 
-def propagate(tape: Tape, everything: bool = False) -> Propagation:
-    """All ties of the operators that lead to an output, or of those too whose result is thrown away."""
-    reader = _Reader(tape, weights_of(tape))
+def propagate(tape: Tape, everything: bool = False, dense: bool = False) -> Propagation:
+    """All ties of the operators that lead to an output.
+
+    With ``everything`` those too whose result is thrown away; with ``dense`` the states that torch's own recurrent code
+    stacks are one tensor, as they are for anybody else.
+    """
+    reader = _Reader(tape, weights_of(tape), dense)
     for i, source in tape.sources.items():
         reader.source(i, source)
     live = live_nodes(tape)
