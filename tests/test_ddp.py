@@ -53,24 +53,24 @@ def work(rank: int, file: str, make: str, mode: str) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
-    try:
-        run = Replica(rank, make, mode)
-        groups = run.sparsifier.groups
-        # Groups this small grow a little in every step and are cut off by the group threshold again.
-        kill_(groups, {"rnn.l1": [1, 2]})
-        run.train(4)
-        assert run.sparsifier.compact()
-        run.wrap()
-        assert groups.widths == {"rnn.l0": 6, "rnn.l1": 4}
-        run.train(4)
-        with pytest.raises(GroupsError, match="after"):
-            run.sparsifier.compact(every=2)
-        run.sparsifier.compact(every=2, after=run.wrap)
-        kill_(groups, {"rnn.l0": [0], "rnn.l1": [3]})
-        run.train(6)
-        assert groups.widths == {"rnn.l0": 5, "rnn.l1": 3}
-    finally:
-        dist.destroy_process_group()
+    run = Replica(rank, make, mode)
+    groups = run.sparsifier.groups
+    # Groups this small grow a little in every step and are cut off by the group threshold again.
+    kill_(groups, {"rnn.l1": [1, 2]})
+    run.train(4)
+    assert run.sparsifier.compact()
+    run.wrap()
+    assert groups.widths == {"rnn.l0": 6, "rnn.l1": 4}
+    run.train(4)
+    with pytest.raises(GroupsError, match="after"):
+        run.sparsifier.compact(every=2)
+    run.sparsifier.compact(every=2, after=run.wrap)
+    kill_(groups, {"rnn.l0": [0], "rnn.l1": [3]})
+    run.train(6)
+    assert groups.widths == {"rnn.l0": 5, "rnn.l1": 3}
+    dist.barrier()
+    # Gloo's threads may still be about when C++ tears the process down, which aborts it now and then.
+    os._exit(0)
 
 
 @pytest.mark.slow
