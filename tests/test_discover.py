@@ -285,3 +285,13 @@ def test_attributes_that_cannot_be_copied_are_shared():
     model = stack()
     model.rnn.lock = threading.Lock()
     assert leanrnn.discover(model, _x()).names == ["rnn.l0", "rnn.l1"]
+
+
+def test_a_width_tied_to_another_in_a_single_component_is_listed():
+    def forward(m, x: Tensor) -> Tensor:
+        joined = torch.cat([m.a(x)[0], m.b(x)[0]], -1)
+        return m.head(joined.unflatten(-1, (2, -1)).sum(-2))
+
+    groups = leanrnn.discover(Run(forward, a=nn.GRU(5, 5), b=nn.GRU(5, 1), head=nn.Linear(3, 2)), _x())
+    assert groups.widths == {"a.l0": 2}
+    assert ("b.l0", "has a single component") in groups.pinned

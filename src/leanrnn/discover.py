@@ -163,13 +163,19 @@ def _loops(found: Propagation, classes: Classes, name: str, stuck: set[int]) -> 
 
 
 def _too_narrow(layers: Iterable[Layer]) -> tuple[list[Layer], list[tuple[str, str]]]:
-    wide, narrow = [], []
+    """Layers of a single component cannot shrink; each recurrent width that has a part in one is named."""
+    wide: list[Layer] = []
+    narrow: dict[str, str] = {}
     for layer in layers:
         if layer.width > 1:
             wide.append(layer)
         elif layer.recurrent:
-            narrow.append((layer.name, "has a single component"))
-    return wide, narrow
+            axes = [strip.tensor for strip in layer.strips if strip.role == "weight"]
+            loops = [width_name(tensor) for tensor in axes if axes.count(tensor) > 1]
+            narrow.update(dict.fromkeys([layer.name, *loops], "has a single component"))
+    for name in [layer.name for layer in wide]:
+        narrow.pop(name, None)
+    return wide, list(narrow.items())
 
 
 def _chosen(
