@@ -155,3 +155,9 @@ def test_learned_initial_state_over_two_steps() -> None:
 
     small = cut(Net(), x(time=2), {"cell": [1, 2]})
     assert small.start.shape == (2,)
+
+
+def test_gated_linear_unit_ties_the_halves() -> None:
+    model = Run(lambda m, x: m.head(nn.functional.glu(m.rnn(x)[0])), rnn=nn.GRU(5, 6), head=nn.Linear(3, 2))
+    small = cut(model, x(), {"rnn.l0": [0, 2]})
+    assert (small.rnn.hidden_size, small.head.in_features) == (4, 2)

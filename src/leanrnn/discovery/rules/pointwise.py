@@ -147,6 +147,16 @@ def _prelu(call: Call) -> Value:
     return pointwise_values(call.ties, [value, weight], call.shape, [(0,)])
 
 
+@register("aten.glu")
+def _glu(call: Call) -> Value:
+    """The first half of an axis times the sigmoid of the second: index k of both leaves together."""
+    value: Value = call["self"]
+    dim = value.axis(int(call.get("dim", -1)))
+    half = value.shape[dim] // 2
+    halves = [take(value, dim, np.arange(start, start + half)) for start in (0, half)]
+    return pointwise_values(call.ties, halves, call.shape, [(0,)])
+
+
 @register("aten._thnn_fused_lstm_cell")
 def _fused_lstm(call: Call) -> list[Value]:
     """CUDA's fused cell, taken apart: gates i, f, g, o of the summed products, then the cell's arithmetic."""

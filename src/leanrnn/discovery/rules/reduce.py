@@ -66,7 +66,7 @@ def _at_most(zero: np.ndarray, call: Call) -> np.ndarray:
     "aten._softmax", "aten._log_softmax", "aten.softmax", "aten.log_softmax", "aten._safe_softmax", "aten.cumsum",
     "aten.cumprod", "aten.logcumsumexp", "aten.cummax", "aten.cummin", "aten.sort", "aten.argsort", "aten.topk",
     "aten.msort",
-    "aten.renorm", "aten.glu", "aten._fft_r2c", "aten._fft_c2c", "aten._fft_c2r", "aten.diff",
+    "aten.renorm", "aten._fft_r2c", "aten._fft_c2c", "aten._fft_c2r", "aten.diff",
 )  # fmt: skip
 def _along(call: Call) -> Value | list[Value]:
     """An operator along an axis whose other axes are independent of each other."""
