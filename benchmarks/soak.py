@@ -1,7 +1,7 @@
 """Thousands of random architectures: each is discovered, zeroed by hand, shrunk and compared at 1e-12.
 
 python benchmarks/soak.py                          # seeds 0 to 9999, an hour or two; goes on where it stopped
-python benchmarks/soak.py --count 50 --out /tmp/soak.json
+python benchmarks/soak.py --count 50 --out trial.json
 
 A seed makes one model. A mismatch, an exception or a width that only the proof took back is printed with its seed;
 ``python benchmarks/soak.py --seed 17`` runs that one alone and shows it.

@@ -1,7 +1,7 @@
 """What the sparsifier costs: a training step with it against one without, on the paper's language models.
 
 python benchmarks/step_overhead.py                       # 2 x 1500 and 2 x 200, some minutes, nothing else running
-python benchmarks/step_overhead.py --widths 64 --vocabulary 500 --repeats 3 --out /tmp/overhead.json
+python benchmarks/step_overhead.py --widths 64 --vocabulary 500 --repeats 3 --out trial.json
 
 Both kinds of step run on one model, turn and turn about, the sparsifier attached for one and detached for the other.
 A step is zero_grad, forward, backward, clipping and SGD. Memory is the peak of what the two hooks allocate on top.
