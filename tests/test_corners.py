@@ -161,3 +161,19 @@ def test_gated_linear_unit_ties_the_halves() -> None:
     model = Run(lambda m, x: m.head(nn.functional.glu(m.rnn(x)[0])), rnn=nn.GRU(5, 6), head=nn.Linear(3, 2))
     small = cut(model, x(), {"rnn.l0": [0, 2]})
     assert (small.rnn.hidden_size, small.head.in_features) == (4, 2)
+
+
+def test_learned_initial_state_of_an_independent_recurrence() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.head = nn.Linear(5, 4), nn.Linear(4, 2)
+            self.u, self.start = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.start.expand(x.size(1), -1)
+            for step in x:
+                h = torch.tanh(self.w(step) + self.u * h)
+            return self.head(h)
+
+    cut(Net(), x(time=2), {"w": [1, 2]})

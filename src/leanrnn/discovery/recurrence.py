@@ -53,6 +53,8 @@ class Recurrence:
     """Labels of a result in which two steps met, and the labels the older step was made of."""
     made_of: dict[int, int] = field(default_factory=dict)
     """Values made of parameters alone, and of which."""
+    _computed: set[int] = field(default_factory=set)
+    """Those of them that arithmetic made, such as a vector times a learned initial state: more than a bias."""
     _used: dict[int, int] = field(default_factory=dict)
     _steps: dict[int, int] = field(default_factory=dict)
     _before: dict[int, int] = field(default_factory=dict)
@@ -83,6 +85,8 @@ class Recurrence:
             # A state that is learned makes the first step one of parameters alone, and that reading counts too.
             first = self._product(0) if name in PRODUCTS else 0
             self._used.update({o: first | self._used_by(inputs) for o in node.outs})
+            if len(inputs) > 1 or self._computed.intersection(inputs):
+                self._computed.update(node.outs)
             return
         used = self._used_by(inputs)
         steps = before = 0
@@ -92,7 +96,7 @@ class Recurrence:
         if name in PRODUCTS:
             used |= self._product(used)
             before |= self._labels_of(data)
-        elif len(data) > 1 and name not in _JOINS:
+        elif name not in _JOINS and len(data) + len(self._computed.intersection(inputs)) > 1:
             self._meeting(node, data)
             before |= self._labels_of(data)
         if name in _SCANS:
