@@ -43,7 +43,8 @@ def one(seed: int) -> Outcome:
     try:
         return examine(build(rng), rng)
     except Exception as error:
-        return Outcome(faults=[f"{type(error).__name__}: {error}"])
+        place = f"{Path(__file__).parents[1]}{os.sep}"
+        return Outcome(faults=[f"{type(error).__name__}: {error}".replace(place, "")])
 
 
 def outcomes(seeds: range, jobs: int) -> Iterator[tuple[int, Outcome]]:
