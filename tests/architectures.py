@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from architecture_cells import RECURRENT, Draw, Layers
-from architecture_parts import HALVES, Between, Head
+from architecture_parts import Between, Head
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -51,15 +51,7 @@ def build(rng: random.Random) -> Architecture:
         model = make(draw, time).double()
         randomise_(model)
     model.train(draw.chance(0.4))
-    return Architecture(model, time, batch, model.kinds, model.fixed_time, _insists(model))
-
-
-def _insists(model: nn.Module) -> bool:
-    parts = list(model.modules())
-    halves = any(getattr(part, "kind", None) in HALVES for part in parts)
-    remembers = any(getattr(part, "remembers", False) for part in parts)
-    # A remembered number that is twice the width of its layer is not found.
-    return model.divides_by_width or (halves and remembers)
+    return Architecture(model, time, batch, model.kinds, model.fixed_time, model.divides_by_width)
 
 
 def architectures() -> st.SearchStrategy[Architecture]:

@@ -177,3 +177,32 @@ def test_learned_initial_state_of_an_independent_recurrence() -> None:
             return self.head(h)
 
     cut(Net(), x(time=2), {"w": [1, 2]})
+
+
+class Halves(nn.Module):
+    """A state whose two halves meet, so that they lose the same units, in a module that remembers the whole width."""
+
+    def __init__(self, **remembered: Any) -> None:
+        super().__init__()
+        self.w, self.u, self.head = nn.Linear(5, 8), nn.Linear(8, 8), nn.Linear(4, 3)
+        vars(self).update(remembered)
+
+    def width(self) -> int:
+        return int(getattr(self, "_size", 0) or self.sizes["state"])
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x.new_zeros(x.size(1), self.width())
+        for step in x:
+            h = torch.tanh(self.w(step) + self.u(h))
+        left, right = h.chunk(2, -1)
+        return self.head(left * right)
+
+
+@pytest.mark.parametrize("remembered", [{"_size": 8}, {"sizes": {"state": 8}}])
+def test_remembered_number_that_is_twice_the_width_of_its_layer(remembered: dict[str, Any]) -> None:
+    small = cut(Halves(**remembered), x(), {"u": [0, 2, 3]})
+    assert small.width() == 6
+    groups = leanrnn.discover(Halves(**remembered).double(), x())
+    again = Halves(**remembered).double()
+    text = leanrnn.Groups.from_json(groups.to_json(), again)
+    assert leanrnn.shrink(again, text, keep={"u": [1]}, example=x()).width() == 2

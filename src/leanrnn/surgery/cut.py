@@ -17,7 +17,7 @@ from leanrnn.groups import Groups, index_tensor, named_tensors
 from leanrnn.surgery.plan import Plan, get_number, plan_of, set_number, set_plan
 from leanrnn.surgery.refit import plain_, refit_
 
-__all__ = ["Masks", "Replaced", "cut_", "cut_tensors_"]
+__all__ = ["Masks", "Replaced", "cut_", "cut_tensors_", "new_length"]
 
 Indices = NDArray[np.int64]
 Masks = Mapping[str, NDArray[np.bool_]]
@@ -57,16 +57,22 @@ def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> 
     tensors = groups.check(model)
     positions = groups.kept_positions(masks)
     numbers = {
-        (module, path): int(masks[layer].sum()) if layer else get_number(model, module, path)
-        for module, path, layer in groups.remembered
-        if not layer or layer in masks
+        (module, path): get_number(model, module, path) for module, path, of, _, _ in groups.remembered if not of
     }
     lengths = {(name, axis): tensors[name].size(axis) for name, axis in positions}
     replaced = cut_tensors_(model, positions, plain)
+    for module, path, of, axis, times in groups.remembered:
+        if axis is not None or of in masks:
+            numbers[module, path] = times * new_length(model, of, axis, masks)
     for (module, path), value in numbers.items():
         set_number(model, module, path, value)
     set_plan(model, (plan_of(model) or Plan()).then(masks, positions, lengths, numbers, plain))
     return replaced
+
+
+def new_length(model: nn.Module, of: str, axis: int | None, masks: Masks) -> int:
+    """How wide a layer, or how long the axis of a tensor, is in a model that was just cut."""
+    return int(masks[of].sum()) if axis is None else named_tensors(model)[of].size(axis)
 
 
 def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices], plain: bool) -> list[Replaced]:

@@ -19,13 +19,17 @@ _ATTRIBUTE = "_leanrnn_plan"
 
 
 class Remembered(NamedTuple):
-    """A number in the user's own module that is the width of a layer, such as ``self.hidden_size``."""
+    """A number in the user's own module that is a width, such as ``self.hidden_size``."""
 
     module: str
     path: tuple[str | int, ...]
     """The attribute, then keys or positions inside it: ``("sizes", 0)`` is ``module.sizes[0]``."""
-    layer: str
-    """Whose width it is; empty for a number that has to stay what it was before any cut."""
+    of: str
+    """The layer whose width it is, or a tensor; empty for a number that has to stay what it was before any cut."""
+    axis: int | None = None
+    """Of a tensor: the axis whose length it is, such as that of two directions side by side."""
+    times: int = 1
+    """How often the width goes into the number, such as four gates."""
 
 
 @dataclass(frozen=True)

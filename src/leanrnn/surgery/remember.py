@@ -1,7 +1,7 @@
 """Numbers a user's modules remember: ``self.hidden_size`` in a forward that builds its own states or views.
 
 Tensors tell their new width themselves; a number in a Python attribute does not. If the cut model fails, numbers that
-equal an old width are set to the new one, and what makes the model right again is kept.
+equal an old width, or a multiple, are set to the new one, and what makes the model right again is kept.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from leanrnn.groups import Groups
 from leanrnn.layers import Recurrent
-from leanrnn.surgery.cut import Masks
+from leanrnn.surgery.cut import Masks, new_length
 from leanrnn.surgery.plan import Plan, Remembered, get_number, plan_of, set_number, set_plan
 
 __all__ = ["settle"]
 
 Number = tuple[str, tuple[str | int, ...]]
 """A number in a module: the module's name and the path of the attribute."""
-Choice = dict[Number, str]
-"""For a number, the layer whose width it is to be."""
+Source = tuple[str, int | None, int]
+"""What a number is the width of: a layer, or a tensor and its axis, and how often it goes into the number; an empty
+name for the width before any cut."""
+Choice = dict[Number, Source]
+MULTIPLES = 8
+"""How many times a layer's width a number may be: four gates of two directions."""
+_OWN = frozenset(vars(nn.Module()))
 Check = Callable[[nn.Module], object]
 
 
@@ -45,16 +50,16 @@ def settle(model: nn.Module, groups: Groups, masks: Masks, check: Check) -> tupl
     numbers = _values(model, choice, masks)
     _set(model, numbers)
     set_plan(model, (plan_of(model) or Plan()).with_numbers(numbers))
-    return tuple(Remembered(module, path, layer) for (module, path), layer in choice.items())
+    return tuple(Remembered(module, path, *source) for (module, path), source in choice.items())
 
 
-def _search(model: nn.Module, options: Mapping[Number, list[str]], masks: Masks, check: Check) -> Choice | None:
+def _search(model: nn.Module, options: Mapping[Number, list[Source]], masks: Masks, check: Check) -> Choice | None:
     """Add the number with which the run gets farthest, until it passes; at last try all of them at once."""
     choice: Choice = {}
     reached = _progress(model, choice, masks, check)
     left = dict(options)
     while left:
-        trials = [{**choice, key: layer} for key, layers in left.items() for layer in layers]
+        trials = [{**choice, key: source} for key, sources in left.items() for source in sources]
         scores = [_progress(model, trial, masks, check) for trial in trials]
         best = max(range(len(trials)), key=scores.__getitem__)
         if scores[best] <= reached:
@@ -62,8 +67,8 @@ def _search(model: nn.Module, options: Mapping[Number, list[str]], masks: Masks,
         choice, reached = trials[best], scores[best]
         if reached == math.inf:
             return choice
-        left = {key: layers for key, layers in left.items() if key not in choice}
-    everything = {key: layers[0] for key, layers in options.items()}
+        left = {key: sources for key, sources in left.items() if key not in choice}
+    everything = {key: sources[0] for key, sources in options.items()}
     return everything if options and _progress(model, everything, masks, check) == math.inf else None
 
 
@@ -94,7 +99,10 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _values(model: nn.Module, choice: Choice, masks: Masks) -> dict[Number, int]:
-    return {key: int(masks[layer].sum()) if layer else _former(model, key[0]) for key, layer in choice.items()}
+    return {
+        key: times * new_length(model, of, axis, masks) if of else _former(model, key[0])
+        for key, (of, axis, times) in choice.items()
+    }
 
 
 def _set(model: nn.Module, numbers: Mapping[Number, int]) -> None:
@@ -102,30 +110,45 @@ def _set(model: nn.Module, numbers: Mapping[Number, int]) -> None:
         set_number(model, module, path, value)
 
 
-def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Number, list[str]]:
-    """Numbers that equal the old width of a cut layer, and the layers it could be the width of."""
-    found: dict[Number, list[str]] = {}
+def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Number, list[Source]]:
+    """Numbers that equal an old width or length, and the layers and tensors it could be the width of."""
+    found: dict[Number, list[Source]] = {}
+    lengths = {(s.tensor, s.axis): s.shape[s.axis] for la in groups for s in la.strips}
+    cut = {key: lengths[key] for key in groups.kept_positions(masks)}
     for name, module in model.named_modules():
         if isinstance(module, Recurrent) and module.former and not module.equal:
             # Code that makes a state of rnn.hidden_size wants one number; the former one is accepted for every layer.
-            found[name, ("hidden_size",)] = [""]
+            found[name, ("hidden_size",)] = [("", None, 1)]
         if type(module).__module__.startswith(("torch.", "leanrnn.")):
             continue
-        prefix = f"{name}." if name else ""
-        inside = {la.name: sum(s.tensor.startswith(prefix) for s in la.strips) for la in groups}
-        cut = [la for la in groups if inside[la.name] and not masks[la.name].all()]
-        # Several layers may be left with one width: the number is then that of the layer most at home in the module.
-        cut.sort(key=lambda la: -inside[la.name])
+        sources = _sources(name, groups, masks, cut)
         for path, value in _numbers(module):
-            layers = [la.name for la in cut if len(masks[la.name]) == value]
-            if layers:
-                found[name, path] = layers
+            fitting: dict[int, Source] = {}
+            for of, axis, old in sources:
+                times = value // old
+                if value == times * old and 0 < times <= (MULTIPLES if axis is None else 1):
+                    fitting.setdefault(times * new_length(model, of, axis, masks), (of, axis, times))
+            if fitting:
+                found[name, path] = list(fitting.values())
     return found
+
+
+def _sources(
+    module: str, groups: Groups, masks: Masks, cut: Mapping[tuple[str, int], int]
+) -> list[tuple[str, int | None, int]]:
+    """What was cut inside a module, with its old length: layers, then axes of tensors."""
+    prefix = f"{module}." if module else ""
+    inside = {la.name: sum(s.tensor.startswith(prefix) for s in la.strips) for la in groups}
+    layers = [la for la in groups if inside[la.name] and not masks[la.name].all()]
+    # Several layers may be left with one width: the number is then that of the layer most at home in the module.
+    layers.sort(key=lambda la: -inside[la.name])
+    axes = [(tensor, axis, length) for (tensor, axis), length in cut.items() if tensor.startswith(prefix)]
+    return [*((la.name, None, la.width) for la in layers), *axes]
 
 
 def _numbers(module: nn.Module) -> Iterator[tuple[tuple[str | int, ...], int]]:
     for name, value in vars(module).items():
-        if not name.startswith("_") and name != "training":
+        if name not in _OWN:
             yield from (((name, *path), number) for path, number in _inside(value, 2))
 
 
