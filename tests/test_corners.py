@@ -206,3 +206,58 @@ def test_remembered_number_that_is_twice_the_width_of_its_layer(remembered: dict
     again = Halves(**remembered).double()
     text = leanrnn.Groups.from_json(groups.to_json(), again)
     assert leanrnn.shrink(again, text, keep={"u": [1]}, example=x()).width() == 2
+
+
+class OneNumber(nn.Module):
+    """Two layers whose states are made from one remembered number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width, self.a, self.b, self.head = 6, nn.GRUCell(5, 6), nn.GRUCell(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, g = (x.new_zeros(x.size(1), self.width) for _ in range(2))
+        for step in x:
+            h = self.a(step, h)
+            g = self.b(h, g)
+        return self.head(g)
+
+
+class OneSize(nn.Module):
+    """A mask as wide as the states that is laid over an attention of the same width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.key, self.score, self.head = (
+            nn.GRU(5, 6),
+            nn.Linear(6, 6),
+            nn.Linear(6, 1, bias=False),
+            nn.Linear(6, 2),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.rnn(x)[0]
+        mask = (x[..., :1] > 0).expand_as(out)
+        weights = self.score(mask * torch.sigmoid(self.key(out)))
+        return self.head((weights * out).sum(0))
+
+
+@pytest.mark.parametrize(("model", "name"), [(OneNumber(), "a"), (OneSize(), "rnn.l0")])
+def test_widths_that_can_only_shrink_together(model: nn.Module, name: str) -> None:
+    groups = leanrnn.discover(model.double(), x())
+    assert (groups.names, groups.pinned) == ([name], [])
+    small = cut(model, x(), {name: [0, 2, 3, 5]})
+    assert {4} == {m.in_features for m in small.modules() if isinstance(m, nn.Linear)}
+
+
+def test_features_that_no_weight_makes_are_named_as_such() -> None:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        h, y = m.u.weight.new_zeros(x.size(1), 6), x[0, :, :3]
+        for step in x:
+            h = torch.tanh(m.w(torch.cat([step, y], -1)) + m.u(h))
+            y = h.sum(-1, keepdim=True) * x[0, :, :3]
+        return m.head(h)
+
+    model = Run(forward, w=nn.Linear(8, 6), u=nn.Linear(6, 6), head=nn.Linear(6, 3))
+    groups = leanrnn.discover(model.double(), x())
+    assert groups.names == ["u"]
