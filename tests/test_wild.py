@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 import pytest
-import torch
 from families import Run
 from test_corners import cut, x
 from torch import Tensor, nn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import Propagation, propagate
+from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
 from leanrnn.discovery.prove import join_layers, prove_layers
 from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
@@ -59,8 +59,8 @@ def discover(
     check_supported(model, example)
     tape = _trace(model, example)
 
-    def attempt(everything: bool, dense: bool) -> tuple[Groups, list[Layer]]:
-        found = propagate(tape, everything, dense)
+    def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
+        found = propagate(tape, how)
         tie_handed_on(found, solve(found, ()).of)
         classes = solve(found, _result_pins(found, states, solve(found, ())))
         wanted = ~classes.pinned & ~classes.derived
@@ -71,12 +71,9 @@ def discover(
             prove_layers(model, groups, example, _input_hints(found, classes, groups))
         return groups, all_layers
 
-    groups, layers = attempt(everything=False, dense=False)
+    groups, layers = attempt(READINGS[0])
     if groups.failed:
-        # Code whose result is thrown away still runs in the smaller model, and code may want the states of all layers
-        # as one tensor after all: let them have a say, if that offers more.
-        others = [attempt(everything, dense) for everything, dense in ((True, True), (False, True), (True, False))]
-        groups, layers = max(*others, (groups, layers), key=lambda g: sum(int(la.group_sizes.sum()) for la in g[0]))
+        groups, layers = _best_reading(groups, layers, attempt)
         pinned = {name for name, _ in groups.pinned}
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
@@ -88,6 +85,23 @@ def discover(
             "least two time steps, look at the patterns, or ask for every width with scope='all'."
         )
     return groups
+
+
+def _best_reading(
+    groups: Groups, layers: list[Layer], attempt: Callable[[Reading], tuple[Groups, list[Layer]]]
+) -> tuple[Groups, list[Layer]]:
+    """The reading that offers most; the first that fails nowhere and offers no less is taken."""
+
+    def offered(groups: Groups) -> int:
+        return sum(int(layer.group_sizes.sum()) for layer in groups)
+
+    for how in READINGS[1:]:
+        others, all_layers = attempt(how)
+        if offered(others) >= offered(groups):
+            groups, layers = others, all_layers
+            if not groups.failed:
+                break
+    return groups, layers
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:

@@ -39,15 +39,17 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, to
 
 @torch.no_grad()
 def zero_(model: nn.Module, layers: Iterable[Layer], masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Zero the weights and biases of all components outside ``masks``, in place; what is carried stays as it is."""
+    """Zero the weights and biases of all components outside ``masks``, in place; what is carried becomes one."""
     tensors = named_tensors(model)
     for layer in layers:
         gone = ~masks[layer.name]
         for strip in layer.strips:
             positions = strip.positions[gone[strip.components]]
-            if strip.role != "carried" and len(positions):
+            if len(positions):
                 tensor = tensors[strip.tensor]
-                tensor.index_fill_(strip.axis, index_tensor(positions, tensor.device), 0)
+                # What is carried may be divided by; nothing else depends on it where the component is zero.
+                value = 1 if strip.role == "carried" else 0
+                tensor.index_fill_(strip.axis, index_tensor(positions, tensor.device), value)
 
 
 def run(model: nn.Module, example: Any) -> list[Tensor]:
