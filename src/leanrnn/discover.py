@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import Propagation, propagate
-from leanrnn.discovery.prove import prove_layers
+from leanrnn.discovery.prove import join_layers, prove_layers
 from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape, record
@@ -59,24 +59,28 @@ def discover(
     check_supported(model, example)
     tape = _trace(model, example)
 
-    def attempt(everything: bool, dense: bool) -> Groups:
+    def attempt(everything: bool, dense: bool) -> tuple[Groups, list[Layer]]:
         found = propagate(tape, everything, dense)
         tie_handed_on(found, solve(found, ()).of)
         classes = solve(found, _result_pins(found, states, solve(found, ())))
         wanted = ~classes.pinned & ~classes.derived
-        layers = layers_of(found, classes, wanted if scope == "all" else wanted & classes.recurrent)
-        wide, narrow = _too_narrow(layers)
-        groups = Groups(_chosen(wide, include, exclude), _pinned_widths(found, classes) + narrow, model)
+        all_layers, narrow = _offerable(layers_of(found, classes, wanted))
+        layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
+        groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
         if prove and groups.layers and _has_numbers(model):
             prove_layers(model, groups, example, _input_hints(found, classes, groups))
-        return groups
+        return groups, all_layers
 
-    groups = attempt(everything=False, dense=False)
+    groups, layers = attempt(everything=False, dense=False)
     if groups.failed:
         # Code whose result is thrown away still runs in the smaller model, and code may want the states of all layers
         # as one tensor after all: let them have a say, if that offers more.
-        others = [attempt(everything, dense) for everything, dense in ((True, False), (False, True), (True, True))]
-        groups = max(groups, *others, key=lambda g: sum(int(layer.group_sizes.sum()) for layer in g))
+        others = [attempt(everything, dense) for everything, dense in ((True, True), (False, True), (True, False))]
+        groups, layers = max(*others, (groups, layers), key=lambda g: sum(int(la.group_sizes.sum()) for la in g[0]))
+        pinned = {name for name, _ in groups.pinned}
+        failed = [la for la in layers if la.name in pinned]
+        spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
+        join_layers(model, groups, example, failed, _chosen(spare, None, exclude))
     groups.example = example
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
@@ -162,12 +166,15 @@ def _loops(found: Propagation, classes: Classes, name: str, stuck: set[int]) -> 
     return len(axes) == 1 or any(a & b for i, a in enumerate(axes) for b in axes[i + 1 :])
 
 
-def _too_narrow(layers: Iterable[Layer]) -> tuple[list[Layer], list[tuple[str, str]]]:
+def _offerable(layers: Iterable[Layer]) -> tuple[list[Layer], list[tuple[str, str]]]:
     """Layers of a single component cannot shrink; each recurrent width that has a part in one is named."""
     wide: list[Layer] = []
     narrow: dict[str, str] = {}
     for layer in layers:
-        if layer.width > 1:
+        if all(strip.reader for strip in layer.strips):
+            if layer.recurrent:
+                narrow[layer.name] = "is made of data: weights read it and none makes it"
+        elif layer.width > 1:
             wide.append(layer)
         elif layer.recurrent:
             axes = [strip.tensor for strip in layer.strips if strip.role == "weight"]

@@ -109,11 +109,11 @@ def tolerance(model: nn.Module, *runs: Sequence[Tensor]) -> float:
 
 @contextlib.contextmanager
 def quiet(model: nn.Module) -> Iterator[None]:
-    """Afterwards the buffers, attributes and mode of ``model`` and the random state are what they were before."""
+    """Afterwards all tensors, attributes and modes of ``model`` and the random state are what they were before."""
     devices = {p.device for p in model.parameters() if p.device.type in ("cuda", "xpu")}
     kind = next(iter(devices)).type if devices else "cuda"
-    saved = [(m, dict(vars(m)), dict(m._buffers)) for m in model.modules()]
-    values = {id(b): (b, b.detach().clone()) for _, _, buffers in saved for b in buffers.values() if b is not None}
+    saved = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in model.modules()]
+    values = {id(b): (b, b.detach().clone()) for *_, buffers in saved for b in buffers.values() if b is not None}
     # cuDNN draws the dropout between layers inside one kernel, where no one can hold it still.
     fused = torch.backends.cudnn.flags(enabled=False) if devices and model.training else contextlib.nullcontext()
     try:
@@ -122,12 +122,13 @@ def quiet(model: nn.Module) -> Iterator[None]:
             torch.manual_seed(0)
             yield
     finally:
-        for module, attributes, buffers in saved:
+        for module, attributes, parameters, buffers in saved:
             for name in vars(module).keys() - attributes.keys():
                 del vars(module)[name]
             vars(module).update(attributes)
-            module._buffers.clear()
-            module._buffers.update(buffers)
+            for table, before in ((module._parameters, parameters), (module._buffers, buffers)):
+                table.clear()
+                table.update(before)  # type: ignore[arg-type]  # of parameters or of buffers, as it was
         with torch.no_grad():
             for buffer, value in values.values():
                 buffer.copy_(value)
