@@ -14,13 +14,13 @@ from leanrnn.discovery.rules.base import Call, fixed, register
 __all__ = ["scatter"]
 
 
-@register("aten.cat", "aten.concat", soft=True)
+@register("aten.cat", soft=True)
 def _cat(call: Call) -> Value:
     values = [v for v in call["tensors"] if not (v.ndim == 1 and v.shape[0] == 0 and len(call.shape) > 1)]
     return _join(call, values, values[0].axis(call.get("dim", 0)), call.shape)
 
 
-@register("aten.stack", soft=True)
+@register("aten.stack", "aten._stack", soft=True)
 def _stack(call: Call) -> Value:
     values: list[Value] = list(call["tensors"])
     dim = call.get("dim", 0)
