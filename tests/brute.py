@@ -38,8 +38,8 @@ KINDS = {"0": "buffer", "1": "parameter", "2": "parameter", "u": "constant", "z"
 class Case:
     """An operator as a function of tensors alone.
 
-    ``narrow`` stands in for it once the inputs are narrower (a norm that divides by its original width). ``literal`` says
-    that it is given sizes or positions as numbers, which would have to change along: it is not cut.
+    ``narrow`` stands in for it once the inputs are narrower (a norm that divides by its original width).
+    ``literal`` says that it is given sizes or positions as numbers, which would have to change along: it is not cut.
     """
 
     name: str
@@ -198,6 +198,8 @@ def kinds_of(case: Case) -> Iterator[str]:
 
 def wrong(case: Case, kinds: str) -> list[str]:
     """What the rules claim about a case and is not so."""
+    if not _runs(case, [_source(t, k) for t, k in zip(case.tensors, kinds, strict=True)]):
+        return []
     trial = Trial(case, kinds)
     found = [f"{case.name} {kinds}: {text}" for text in _unlabelled(trial)]
     loose = trial.loose()
@@ -207,6 +209,15 @@ def wrong(case: Case, kinds: str) -> list[str]:
         texts = list(_try(trial, classes, mask))
         found += [f"{case.name} {kinds}: {text}" for text in texts]
     return found
+
+
+def _runs(case: Case, tensors: Sequence[Tensor]) -> bool:
+    """Not every operator takes any numbers: a matrix of zeros has no inverse."""
+    try:
+        case.run(tensors)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _try(trial: Trial, classes: Sequence[int], mask: Mask) -> Iterator[str]:
@@ -226,6 +237,8 @@ def _try(trial: Trial, classes: Sequence[int], mask: Mask) -> Iterator[str]:
         return  # what a constant says may depend on how wide it is made (a sum of ones): only a proof can tell
     level = 1 if trial.classes.needs_zero_bias[list(classes)].any() else 2
     given = trial.zeroed(mask, level)
+    if not _runs(trial.case, given):
+        return
     before = trial.case.run(given)
     try:
         after = trial.case.run([keep(t, gone) for t, gone in zip(given, inputs, strict=True)], narrow=True)
@@ -284,7 +297,8 @@ def _scaled(trial: Trial, mask: Mask) -> Iterator[str]:
 
 def _zeros(trial: Trial, mask: Mask) -> Iterator[str]:
     for level in (2, 1):
-        results = trial.case.run(trial.zeroed(mask, level)) if not trial.random else []
+        given = trial.zeroed(mask, level)
+        results = trial.case.run(given) if not trial.random and _runs(trial.case, given) else []
         for i, (result, value) in enumerate(zip(results, trial.values, strict=False)):
             for factor in value.factors if value is not None else ():
                 sure = (factor.labels >= 0) & mask[trial.classes.of[factor.labels]] & (factor.zero >= level)

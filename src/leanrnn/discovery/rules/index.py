@@ -172,9 +172,9 @@ def _search(call: Call) -> Value | list[Value]:
     sequence, value = call.get("boundaries", call.get("sorted_sequence")), call["self"]
     if not isinstance(value, Value) or isinstance(call.get("sorter"), Value):
         return seen_whole(call)
-    last = [sequence.ndim - 1] if sequence.ndim else []
+    last = [sequence.ndim - 1]
     rest = _resized(_without(call, sequence, last), last, (1,) * sequence.ndim)
-    return unsure_value(pointwise_values(call.ties, [value, rest], call.shape, []))
+    return unsure_value(pointwise_values(call.ties, [value, rest] if last[0] else [value], call.shape, []))
 
 
 @register("aten.multinomial")
