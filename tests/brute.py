@@ -13,7 +13,7 @@ numbers:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -27,7 +27,7 @@ from leanrnn.discovery.propagate import Propagation, propagate
 from leanrnn.discovery.tape import record
 from leanrnn.surgery.verify import leaves
 
-__all__ = ["Case", "Trial", "kinds_of", "same", "wrong"]
+__all__ = ["Case", "Trial", "kinds_of", "runs", "same", "wrong"]
 
 Mask = np.ndarray
 KINDS = {"0": "buffer", "1": "parameter", "2": "parameter", "u": "constant", "z": "constant", "c": "constant"}
@@ -198,7 +198,7 @@ def kinds_of(case: Case) -> Iterator[str]:
 
 def wrong(case: Case, kinds: str) -> list[str]:
     """What the rules claim about a case and is not so."""
-    if not _runs(case, [_source(t, k) for t, k in zip(case.tensors, kinds, strict=True)]):
+    if not runs(case, [_source(t, k) for t, k in zip(case.tensors, kinds, strict=True)]):
         return []
     trial = Trial(case, kinds)
     found = [f"{case.name} {kinds}: {text}" for text in _unlabelled(trial)]
@@ -211,7 +211,7 @@ def wrong(case: Case, kinds: str) -> list[str]:
     return found
 
 
-def _runs(case: Case, tensors: Sequence[Tensor]) -> bool:
+def runs(case: Case, tensors: Sequence[Tensor]) -> bool:
     """Not every operator takes any numbers: a matrix of zeros has no inverse."""
     try:
         case.run(tensors)
@@ -237,7 +237,7 @@ def _try(trial: Trial, classes: Sequence[int], mask: Mask) -> Iterator[str]:
         return  # what a constant says may depend on how wide it is made (a sum of ones): only a proof can tell
     level = 1 if trial.classes.needs_zero_bias[list(classes)].any() else 2
     given = trial.zeroed(mask, level)
-    if not _runs(trial.case, given):
+    if not runs(trial.case, given):
         return
     before = trial.case.run(given)
     try:
@@ -298,11 +298,14 @@ def _scaled(trial: Trial, mask: Mask) -> Iterator[str]:
 def _zeros(trial: Trial, mask: Mask) -> Iterator[str]:
     for level in (2, 1):
         given = trial.zeroed(mask, level)
-        results = trial.case.run(given) if not trial.random and _runs(trial.case, given) else []
+        results = trial.case.run(given) if not trial.random and runs(trial.case, given) else []
         for i, (result, value) in enumerate(zip(results, trial.values, strict=False)):
             for factor in value.factors if value is not None else ():
+                # Where two components meet, 0/0 may stand; that place leaves with either.
+                others = [f for f in value.factors if not set(f.axes) & set(factor.axes)]
+                met = trial.leaving_results(replace(value, factors=tuple(others)), mask)
                 sure = (factor.labels >= 0) & mask[trial.classes.of[factor.labels]] & (factor.zero >= level)
-                place = result.movedim(factor.axes, tuple(range(len(factor.axes))))
+                place = keep(result, _merged(met)).movedim(factor.axes, tuple(range(len(factor.axes))))
                 if not bool((place[torch.from_numpy(sure)] == 0).all()):
                     yield f"result {i} is not, on axes {factor.axes} (flag {level})"
 
@@ -314,7 +317,8 @@ def _unlabelled(trial: Trial) -> Iterator[str]:
             continue
         if value.zero and bool((result != 0).any()):
             yield f"result {i} is not zero"
-        for axis in range(result.ndim) if not trial.random else ():
+        # Constants laid side by side (a bias of zeros and ones) are taken for one.
+        for axis in range(result.ndim) if not trial.random and not set(trial.kinds) & {"u", "z"} else ():
             first = result.narrow(axis, 0, min(1, result.shape[axis]))
             if not any(axis in f.axes for f in value.factors) and not same(result, first.expand_as(result)):
                 yield f"result {i} has no labels on axis {axis} and differs along it"

@@ -22,7 +22,7 @@ LITERAL = """
     split split_with_sizes split_with_sizes_copy unsafe_split tensor_split hsplit vsplit dsplit __getitem__
     select_scatter slice_scatter nn.functional.multi_head_attention_forward nn.functional.layer_norm native_layer_norm
     nn.functional.rms_norm nn.functional.group_norm native_group_norm nn.functional.instance_norm nn.functional.pad
-    nn.functional.cross_entropy nn.functional.multilabel_soft_margin_loss cross istft
+    nn.functional.cross_entropy nn.functional.multilabel_soft_margin_loss cross istft linalg.vander
 """.split()
 """Operators that are given sizes or positions as numbers, or make numbers of them (a mean: a sum divided by a length).
 Where these follow the shape of a tensor, test_rules.py has them."""

@@ -58,6 +58,8 @@ def _grouped(call: Call, value: Value, weight: Value, groups: int, transposed: b
     names = "nc,co->no" if transposed else "nc,oc->no"
     rows = _same_role(call, weight, _fold(call.ties, weight, 0, groups))
     once = product(call, _fold(call.ties, value, 1, groups), rows, names, (shape[0], shape[1] // groups))
+    if not once.on(1):
+        once = replace(once, factors=(*once.factors, Factor.on(1, call.ties.fresh(once.shape[1]))))
     return take(once, 1, np.tile(np.arange(once.shape[1]), groups))
 
 
