@@ -198,7 +198,9 @@ def kinds_of(case: Case) -> Iterator[str]:
 
 def wrong(case: Case, kinds: str) -> list[str]:
     """What the rules claim about a case and is not so."""
-    if not runs(case, [_source(t, k) for t, k in zip(case.tensors, kinds, strict=True)]):
+    sources = [_source(t, k) for t, k in zip(case.tensors, kinds, strict=True)]
+    uniform = any(k == "c" and bool((t == t.reshape(-1)[:1]).all()) for t, k in zip(sources, kinds, strict=True))
+    if uniform or not runs(case, sources):
         return []
     trial = Trial(case, kinds)
     found = [f"{case.name} {kinds}: {text}" for text in _unlabelled(trial)]

@@ -25,7 +25,7 @@ SEEN = {
     "mean": lambda m, y: y - y.mean(-1, keepdim=True),
     "layer_norm": lambda m, y: F.layer_norm(y, y.shape[-1:]),
     "roll": lambda m, y: y.roll(1, -1),
-    "cumsum": lambda m, y: y.cumsum(-1),
+    "cumprod": lambda m, y: y.cumprod(-1),
     "index": lambda m, y: y[..., torch.randperm(y.size(-1))],
     "fft": lambda m, y: torch.fft.fft(y).real,
 }

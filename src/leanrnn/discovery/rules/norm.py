@@ -58,7 +58,8 @@ def _batch_norm(call: Call) -> list[Value]:
     """Channels are independent; in training each is averaged over all other axes."""
     value: Value = call["input"]
     others = [a for a in range(value.ndim) if a != 1]
-    value = value if call.name.endswith(("no_training", "no_update")) else _averaged(call, value, others)
+    if call.get("training", call.get("train", not call.name.endswith(("no_training", "no_update")))):
+        value = _averaged(call, value, others)
     for name in ("running_mean", "running_var"):
         column = _column(call.get(name), value.ndim, 1)
         if column is not None:

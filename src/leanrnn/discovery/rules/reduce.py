@@ -33,9 +33,9 @@ def _sum(call: Call) -> Value:
     axes = axes_of(call["self"], call.get("dim"))
     value = across(call.ties, call["self"], axes)
     order = call.get("ord", call.get("p", 2))
-    if "sum" not in call.name and call.name != "count_nonzero" and order is not None and float(order) <= 0:
-        return drop_axes(unsure_value(hold(call, value, axes, f"is seen whole by {call.name}")), axes,
-                         bool(call.get("keepdim", False)), call.shape)  # fmt: skip
+    if "norm" in call.name and order is not None and float(order) < 0:
+        call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
+        value = unsure_value(value)
     kept = summed(call, value, axes)
     return drop_axes(kept, axes, bool(call.get("keepdim", False)), call.shape)
 
@@ -65,7 +65,7 @@ def _sure(call: Call, value: Value, result: int) -> Value:
 
 
 @register(
-    "aten._softmax", "aten._log_softmax", "aten._safe_softmax", "aten.cumsum", "aten.cumprod", "aten.logcumsumexp",
+    "aten._softmax", "aten._log_softmax", "aten._safe_softmax", "aten.cumprod", "aten.logcumsumexp",
     "aten._logcumsumexp", "aten.cummax", "aten.cummin", "aten.sort", "aten.topk", "aten._fft_r2c", "aten._fft_c2c",
     "aten._fft_c2r",
 )  # fmt: skip
@@ -79,6 +79,17 @@ def _along(call: Call) -> Value | list[Value]:
         new = fixed_axes(call.ties, shape, axes, f"comes out of {call.name}")
         results.append(Value(shape, value.factors + new, value.zero))
     return results[0] if len(results) == 1 else results
+
+
+@register("aten.cumsum")
+def _cumsum(call: Call) -> Value:
+    """Sums up to each index: what leaves has to be zero, and what it leaves behind is not."""
+    value: Value = call["self"]
+    axes = axes_of(value, call["dim"])
+    value = across(call.ties, value, axes)
+    summed(call, value, axes)
+    factors = tuple(unsure(f) if f.main & set(axes) else f for f in value.factors)
+    return replace(value, factors=factors)
 
 
 @register("aten.renorm")
@@ -98,8 +109,6 @@ def _cdist(call: Call) -> Value:
     rows = Value((*left.shape[:-1], 1, left.shape[-1]), _inserted(left, n - 1), left.zero)
     columns = Value((*right.shape[:-2], 1, *right.shape[-2:]), _inserted(right, n - 2), right.zero)
     met = pointwise_values(call.ties, [rows, columns], (*call.shape, left.shape[-1]), _ADD)
-    if float(call.get("p", 2)) == 0:
-        return unsure_value(drop_axes(hold(call, met, [n], "is counted by cdist"), [n], False, call.shape))
     kept = drop_axes(summed(call, across(call.ties, met, [n]), [n]), [n], False, call.shape)
     return replace(kept, factors=tuple(unsure(f) for f in kept.factors))
 

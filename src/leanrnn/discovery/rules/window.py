@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from leanrnn.discovery.labels import Value
+import numpy as np
+
+from leanrnn.discovery.labels import Value, take
 from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, unsure, unsure_value
+from leanrnn.discovery.rules.conv import fold
 from leanrnn.discovery.rules.pointwise import pointwise_values
 
 _SIZES = ("1d", "2d", "3d")
@@ -67,6 +70,39 @@ def _unfold(call: Call) -> Value:
     kept = hold(call, call["self"], [dim], "is unfolded into windows")
     new = fixed_axes(call.ties, call.shape, [dim, kept.ndim], "is unfolded into windows")
     return Value(call.shape, kept.factors + new, kept.zero)
+
+
+@register("aten.pixel_shuffle")
+def _pixel_shuffle(call: Call) -> Value:
+    """Blocks of channels become squares of pixels: the channels of a block leave together."""
+    value: Value = call["self"]
+    channel = value.ndim - 3
+    kept = hold(call, value, [channel + 1, channel + 2], "is spread out by pixel_shuffle")
+    square = int(call["upscale_factor"]) ** 2
+    order = np.arange(value.shape[channel]).reshape(-1, square).T.reshape(-1)
+    once = fold(call.ties, take(kept, channel, order), channel, square)
+    new = fixed_axes(call.ties, call.shape, [channel + 1, channel + 2], "comes out of pixel_shuffle")
+    return Value(call.shape, once.factors + new, value.zero)
+
+
+@register("aten.pixel_unshuffle")
+def _pixel_unshuffle(call: Call) -> Value:
+    """Squares of pixels become channels, which leave together."""
+    value: Value = call["self"]
+    channel = value.ndim - 3
+    kept = hold(call, value, [channel + 1, channel + 2], "is gathered by pixel_unshuffle")
+    spread = take(kept, channel, np.arange(value.shape[channel]).repeat(int(call["downscale_factor"]) ** 2))
+    new = fixed_axes(call.ties, call.shape, [channel + 1, channel + 2], "comes out of pixel_unshuffle")
+    return Value(call.shape, spread.factors + new, value.zero)
+
+
+@register("aten.channel_shuffle")
+def _channel_shuffle(call: Call) -> Value:
+    """Channel k of each group leaves together with channel k of every other group."""
+    value: Value = call["self"]
+    groups = int(call["groups"])
+    once = fold(call.ties, value, 1, groups)
+    return Value(call.shape, take(once, 1, np.arange(once.shape[1]).repeat(groups)).factors, value.zero)
 
 
 @register("aten.grid_sampler_2d", "aten.grid_sampler_3d", "aten._grid_sampler_2d_cpu_fallback")
