@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-peers
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test check format bench clean
+.PHONY: setup demo test check format bench peers clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -38,6 +39,16 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/step_overhead.py
 	$(BIN)/python benchmarks/discover_cost.py
 
+# The comparison with other tools, in an environment of its own; writes results/peers.json and docs/compared.md.
+peers: $(PEERS)/.installed
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python benchmarks/peers.py
+
+$(PEERS)/.installed: pyproject.toml constraints.txt benchmarks/peers-requirements.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/peers-requirements.txt
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -206,3 +206,60 @@ def test_remembered_number_that_is_twice_the_width_of_its_layer(remembered: dict
     again = Halves(**remembered).double()
     text = leanrnn.Groups.from_json(groups.to_json(), again)
     assert leanrnn.shrink(again, text, keep={"u": [1]}, example=x()).width() == 2
+
+
+class OneNumber(nn.Module):
+    """Two layers whose states are made from one remembered number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width, self.a, self.b, self.head = 6, nn.Linear(11, 6), nn.Linear(12, 6), nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, g = (x.new_zeros(x.size(1), self.width) for _ in range(2))
+        for step in x:
+            h = torch.tanh(self.a(torch.cat([step, h], -1)))
+            g = torch.tanh(self.b(torch.cat([h, g], -1)))
+        return self.head(g)
+
+
+class OneSize(nn.Module):
+    """A mask as wide as the states that is laid over an attention of the same width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.key, self.score, self.head = (
+            nn.GRU(5, 6),
+            nn.Linear(6, 6),
+            nn.Linear(6, 1, bias=False),
+            nn.Linear(6, 2),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.rnn(x)[0]
+        mask = (x[..., :1] > 0).expand_as(out)
+        weights = self.score(mask * torch.sigmoid(self.key(out)))
+        return self.head((weights * out).sum(0))
+
+
+@pytest.mark.parametrize(("model", "name"), [(OneNumber(), "a"), (OneSize(), "rnn.l0")])
+def test_widths_that_can_only_shrink_together(model: nn.Module, name: str) -> None:
+    groups = leanrnn.discover(model.double(), x())
+    assert (groups.names, groups.pinned) == ([name], [])
+    small = cut(model, x(), {name: [0, 2, 3, 5]})
+    assert small.head.in_features == 4
+
+
+def test_features_that_no_weight_makes_are_named_as_such() -> None:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        h, y = x.new_zeros(x.size(1), m.u.in_features), x.new_ones(x.size(1), 3)
+        for step in x:
+            h = torch.tanh(m.w(torch.cat([step, y], -1)) + m.u(h))
+            y = (h @ m.out).expand(-1, 3)
+        return m.head(h)
+
+    model = Run(forward, w=nn.Linear(8, 6), u=nn.Linear(6, 6), head=nn.Linear(6, 3))
+    model.out = nn.Parameter(torch.randn(6, 1))
+    groups = leanrnn.discover(model.double(), x())
+    assert groups.names == ["u"]
+    assert groups.pinned == [("w", "is made of data: weights read it and none makes it")]

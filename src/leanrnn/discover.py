@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import Propagation, propagate
-from leanrnn.discovery.prove import prove_layers
+from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
+from leanrnn.discovery.prove import join_layers, prove_layers
 from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape, record
@@ -59,24 +59,25 @@ def discover(
     check_supported(model, example)
     tape = _trace(model, example)
 
-    def attempt(everything: bool, dense: bool) -> Groups:
-        found = propagate(tape, everything, dense)
+    def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
+        found = propagate(tape, how)
         tie_handed_on(found, solve(found, ()).of)
-        classes = solve(found, _result_pins(found, states, solve(found, ())))
+        classes = _solved(found, states)
         wanted = ~classes.pinned & ~classes.derived
-        layers = layers_of(found, classes, wanted if scope == "all" else wanted & classes.recurrent)
-        wide, narrow = _too_narrow(layers)
-        groups = Groups(_chosen(wide, include, exclude), _pinned_widths(found, classes) + narrow, model)
+        all_layers, narrow = _offerable(layers_of(found, classes, wanted))
+        layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
+        groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
         if prove and groups.layers and _has_numbers(model):
             prove_layers(model, groups, example, _input_hints(found, classes, groups))
-        return groups
+        return groups, all_layers
 
-    groups = attempt(everything=False, dense=False)
+    groups, layers = attempt(READINGS[0])
     if groups.failed:
-        # Code whose result is thrown away still runs in the smaller model, and code may want the states of all layers
-        # as one tensor after all: let them have a say, if that offers more.
-        others = [attempt(everything, dense) for everything, dense in ((True, False), (False, True), (True, True))]
-        groups = max(groups, *others, key=lambda g: sum(int(layer.group_sizes.sum()) for layer in g))
+        groups, layers = _best_reading(groups, layers, attempt)
+        pinned = {name for name, _ in groups.pinned}
+        failed = [la for la in layers if la.name in pinned]
+        spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
+        join_layers(model, groups, example, failed, _chosen(spare, None, exclude))
     groups.example = example
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
@@ -84,6 +85,23 @@ def discover(
             "least two time steps, look at the patterns, or ask for every width with scope='all'."
         )
     return groups
+
+
+def _best_reading(
+    groups: Groups, layers: list[Layer], attempt: Callable[[Reading], tuple[Groups, list[Layer]]]
+) -> tuple[Groups, list[Layer]]:
+    """The reading that offers most; the first that fails nowhere and offers no less is taken."""
+
+    def offered(groups: Groups) -> int:
+        return sum(int(layer.group_sizes.sum()) for layer in groups)
+
+    for how in READINGS[1:]:
+        others, all_layers = attempt(how)
+        if offered(others) >= offered(groups):
+            groups, layers = others, all_layers
+            if not groups.failed:
+                break
+    return groups, layers
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:
@@ -99,11 +117,23 @@ def _trace(model: nn.Module, example: Any) -> Tape:
         ) from error
 
 
+def _solved(found: Propagation, states: Literal["auto"] | Sequence[int]) -> Classes:
+    """The classes, once it is known which outputs are results and which are states."""
+    pins, returned = _result_pins(found, states, solve(found, ()))
+    classes = solve(found, pins)
+    # A state whose layers all shrink may come back as one tensor a layer; with a layer that cannot shrink in it, it
+    # would always do so, and callers expect one tensor.
+    partly = [labels for labels in returned if len(set(classes.pinned[classes.of[labels]].tolist())) > 1]
+    if not partly:
+        return classes
+    return solve(found, [*pins, *((labels, "is returned in one tensor with a width that stays") for labels in partly)])
+
+
 def _result_pins(
     found: Propagation, states: Literal["auto"] | Sequence[int], classes: Classes
-) -> list[tuple[Labels, str]]:
-    """What reaches the result keeps its width."""
-    pins = []
+) -> tuple[list[tuple[Labels, str]], list[Labels]]:
+    """What reaches the result keeps its width; also the labels of what is returned as a state."""
+    pins, returned = [], []
     for i, value in enumerate(found.tape.outputs):
         if value not in found.values or not found.tape.floating(value):
             continue
@@ -116,8 +146,9 @@ def _result_pins(
             )
         else:
             state = i in states
+        returned += labels if state else []
         pins += [] if state else [(lab, f"reaches output {i} of the model") for lab in labels]
-    return pins
+    return pins, returned
 
 
 def _has_numbers(model: nn.Module) -> bool:
@@ -162,12 +193,15 @@ def _loops(found: Propagation, classes: Classes, name: str, stuck: set[int]) -> 
     return len(axes) == 1 or any(a & b for i, a in enumerate(axes) for b in axes[i + 1 :])
 
 
-def _too_narrow(layers: Iterable[Layer]) -> tuple[list[Layer], list[tuple[str, str]]]:
+def _offerable(layers: Iterable[Layer]) -> tuple[list[Layer], list[tuple[str, str]]]:
     """Layers of a single component cannot shrink; each recurrent width that has a part in one is named."""
     wide: list[Layer] = []
     narrow: dict[str, str] = {}
     for layer in layers:
-        if layer.width > 1:
+        if all(strip.reader for strip in layer.strips):
+            if layer.recurrent:
+                narrow[layer.name] = "is made of data: weights read it and none makes it"
+        elif layer.width > 1:
             wide.append(layer)
         elif layer.recurrent:
             axes = [strip.tensor for strip in layer.strips if strip.role == "weight"]

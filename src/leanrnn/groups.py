@@ -39,8 +39,8 @@ class Groups:
         self.pinned: list[tuple[str, str]] = list(pinned)
         self.example: Any = None
         """The example the groups were discovered with; later checks run on it."""
-        self.remembered: Sequence[tuple[str, tuple[str | int, ...], str, int | None, int]] = ()
-        """Numbers in the user's modules that are a width: (module, path, layer or tensor, axis, times)."""
+        self.remembered: Sequence[tuple[str, tuple[str | int, ...], tuple[str, ...], int | None]] = ()
+        """Numbers in the user's modules that are a width: (module, path, layers or a tensor, its axis)."""
         self.failed = False
         """Whether a width was offered and did not pass the proof."""
         self._model = model
@@ -160,7 +160,9 @@ class Groups:
                 raise GroupsError(f"these groups have format {data['format']}, newer than {FORMAT}. Update leanrnn.")
             layers = [layer_from_data(item) for item in data["layers"]]
             groups = cls(layers, [(str(n), str(r)) for n, r in data["pinned"]])
-            groups.remembered = [(module, tuple(path), *of) for module, path, *of in data["remembered"]]
+            groups.remembered = [
+                (module, tuple(path), tuple(of), axis) for module, path, of, axis in data["remembered"]
+            ]
         except (ValueError, KeyError, TypeError) as error:
             raise GroupsError(
                 f"this is not the JSON of leanrnn groups ({error}). Write it with groups.to_json()."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from leanrnn.discovery.rules.move import tie_pieces
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden
 
-__all__ = ["Owner", "Propagation", "live_nodes", "propagate", "weights_of"]
+__all__ = ["READINGS", "Owner", "Propagation", "Reading", "live_nodes", "propagate", "weights_of"]
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,25 @@ def _summand(node: Node, name: str) -> set[int]:
     return {added.id} if isinstance(added, Ref) else set()
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a tape is read: each of these ties more, for code that the plain reading does not do justice to."""
+
+    everything: bool = False
+    """Operators whose result is thrown away count too: they still run in the smaller model."""
+    dense: bool = False
+    """The states that torch's own recurrent code stacks are one tensor, as they are for anybody else."""
+    constants: bool = False
+    """A fresh tensor of zeros or ones is as wide as what it meets: code makes it from a number that will follow."""
+
+
+READINGS = [Reading(*flags) for flags in product((False, True), repeat=3)]
+"""From the plainest to the one that ties the most."""
+
+
 class _Reader:
-    def __init__(self, tape: Tape, weights: set[int], dense: bool) -> None:
-        self.tape, self.weights, self.dense = tape, weights, dense
+    def __init__(self, tape: Tape, weights: set[int], how: Reading) -> None:
+        self.tape, self.weights, self.how = tape, weights, how
         self.result = Propagation(tape, Ties())
 
     def source(self, i: int, source: Source) -> None:
@@ -142,7 +159,14 @@ class _Reader:
         for i, out in zip(node.outs, outs, strict=False):
             if i >= 0 and out is not None:
                 values[i] = replace(out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i])
+                if self.how.constants and not node.inputs() and not out.factors:
+                    values[i] = self._labelled(values[i])
         self.result.recurrence.note(node, call)
+
+    def _labelled(self, constant: Value) -> Value:
+        fresh = self.result.ties.fresh
+        flag = 2 if constant.zero else 0
+        return replace(constant, factors=tuple(Factor.on(a, fresh(n), flag) for a, n in enumerate(constant.shape)))
 
     def _call(self, node: Node, soft: bool) -> Call:
         ties, weights = self.result.ties, set()
@@ -170,7 +194,7 @@ class _Reader:
         call = Call(ties, node.op, resolved, [self.tape.shapes[o] for o in node.outs if o >= 0] or [()])
         if any(o < 0 for o in node.outs):
             call.shapes = self._all_shapes(node, call)
-        call.weights, call.fused = weights, node.fused and not self.dense
+        call.weights, call.fused = weights, node.fused and not self.how.dense
         return call
 
     def _all_shapes(self, node: Node, call: Call) -> list[tuple[int, ...]]:
@@ -194,18 +218,14 @@ def _first_is_zero(source: Source) -> bool:
     )
 
 
-def propagate(tape: Tape, everything: bool = False, dense: bool = False) -> Propagation:
-    """All ties of the operators that lead to an output.
-
-    With ``everything`` those too whose result is thrown away; with ``dense`` the states that torch's own recurrent code
-    stacks are one tensor, as they are for anybody else.
-    """
-    reader = _Reader(tape, weights_of(tape), dense)
+def propagate(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
+    """All ties of the operators that lead to an output."""
+    reader = _Reader(tape, weights_of(tape), how)
     for i, source in tape.sources.items():
         reader.source(i, source)
     live = live_nodes(tape)
     for index, node in enumerate(tape.nodes):
-        if live[index] or everything:
+        if live[index] or how.everything:
             reader.node(index, node)
     for base, dim, count in _unread_tiles(tape, live):
         if base in reader.result.values:

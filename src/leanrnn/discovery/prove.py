@@ -3,7 +3,8 @@ later."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from leanrnn.surgery.copying import user_line
 from leanrnn.surgery.cut import Masks
 from leanrnn.surgery.proof import Differs, cut_copy
 
-__all__ = ["prove_layers"]
+__all__ = ["join_layers", "prove_layers"]
 
 
 def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[str, str]) -> None:
@@ -24,17 +25,8 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
     than an exception, by layer name.
     """
 
-    def attempt(layers: Sequence[Layer]) -> str | None:
-        part = Groups(layers, model=model)
-        try:
-            _, remembered = cut_copy(model, part, random_masks(layers), example)
-        except Exception as error:
-            return _reason(error)
-        groups.remembered = tuple(dict.fromkeys((*groups.remembered, *remembered)))
-        return None
-
     def passing(base: list[Layer], layers: list[Layer]) -> list[Layer]:
-        reason = attempt([*base, *layers])
+        reason = _attempt(model, groups, [*base, *layers], example)
         if reason is None:
             return layers
         if len(layers) == 1:
@@ -47,6 +39,56 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
 
     kept = passing([], list(groups.layers))
     groups.layers = tuple(la for la in groups.layers if la in kept)
+
+
+def _attempt(model: nn.Module, groups: Groups, layers: Sequence[Layer], example: Any) -> str | None:
+    """Why these layers cannot be cut together, or None; then ``groups`` knows the numbers that have to follow."""
+    part = Groups(layers, model=model)
+    try:
+        _, remembered = cut_copy(model, part, random_masks(layers), example)
+    except Exception as error:
+        return _reason(error)
+    groups.remembered = tuple(dict.fromkeys((*groups.remembered, *remembered)))
+    return None
+
+
+def join_layers(
+    model: nn.Module, groups: Groups, example: Any, failed: Sequence[Layer], spare: Sequence[Layer]
+) -> None:
+    """Widths that cannot shrink each on its own may do so together: component k of all of them leaves at once.
+
+    Code may use one number, or the size of one tensor, for several widths. ``failed`` are layers of ``groups.pinned``,
+    ``spare`` others that are not offered on their own.
+    """
+    for width in dict.fromkeys(layer.width for layer in failed):
+        for part in _parts(width, failed, spare, groups.layers):
+            others = [la for la in groups.layers if la not in part]
+            joined = _joined(part)
+            if _attempt(model, groups, [*others, joined], example) is None:
+                order = {la.name: i for i, la in enumerate((*failed, *groups.layers))}
+                groups.layers = tuple(sorted((*others, joined), key=lambda la: order[la.name]))
+                names = {la.name for la in part}
+                groups.pinned = [(name, reason) for name, reason in groups.pinned if name not in names]
+                break
+
+
+def _parts(width: int, failed: Iterable[Layer], spare: Iterable[Layer], kept: Iterable[Layer]) -> Iterator[list[Layer]]:
+    stuck, free, offered = ([la for la in layers if la.width == width] for layers in (failed, spare, kept))
+    sizes = set()
+    for part in (stuck, [*stuck, *free], [*stuck, *offered], [*stuck, *free, *offered]):
+        if len(part) > 1 and len(part) not in sizes:
+            sizes.add(len(part))
+            yield part
+
+
+def _joined(layers: Sequence[Layer]) -> Layer:
+    first = layers[0]
+    return replace(
+        first,
+        strips=tuple(strip for layer in layers for strip in layer.strips),
+        needs_zero_bias=any(layer.needs_zero_bias for layer in layers),
+        links=tuple(link for layer in layers for link in layer.links),
+    )
 
 
 def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:

@@ -2,10 +2,22 @@
 
 from leanrnn.layers.cells import Cell, GRUCell, LSTMCell, RNNCell
 from leanrnn.layers.norms import GroupNorm, LayerNorm, RMSNorm
-from leanrnn.layers.recurrent import GRU, LSTM, PLAIN, RECURRENT, RNN, Recurrent, equal_widths, slots_of, widths_of
+from leanrnn.layers.recurrent import (
+    GATES,
+    GRU,
+    LSTM,
+    PLAIN,
+    RECURRENT,
+    RNN,
+    Recurrent,
+    equal_widths,
+    slots_of,
+    widths_of,
+)
 from leanrnn.layers.states import Former, States, compose, narrow
 
 __all__ = [
+    "GATES",
     "GRU",
     "LSTM",
     "PLAIN",

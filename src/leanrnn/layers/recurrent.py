@@ -12,12 +12,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrize import is_parametrized
 from torch.nn.utils.rnn import PackedSequence
 
 from leanrnn.layers.fused import backwards, flatten, one_layer, reversal
 from leanrnn.layers.states import Former, States, compose, narrow
 
-__all__ = ["GRU", "LSTM", "PLAIN", "RECURRENT", "RNN", "Recurrent", "equal_widths", "slots_of", "widths_of"]
+__all__ = ["GATES", "GRU", "LSTM", "PLAIN", "RECURRENT", "RNN", "Recurrent", "equal_widths", "slots_of", "widths_of"]
 
 Weights = Sequence[Sequence[Tensor]]
 """Per layer and direction, in torch's order."""
@@ -188,6 +189,7 @@ class RNN(Recurrent, nn.RNN):
 
 
 RECURRENT: dict[str, type[Recurrent]] = {"LSTM": LSTM, "GRU": GRU, "RNN_TANH": RNN, "RNN_RELU": RNN}
+GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 PLAIN: dict[str, type[nn.RNNBase]] = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN, "RNN_RELU": nn.RNN}
 
 
@@ -199,7 +201,17 @@ def slots_of(module: nn.RNNBase) -> list[str]:
 
 def widths_of(module: nn.RNNBase, part: int) -> tuple[int, ...]:
     """Width of the hidden (part 0) or cell state (part 1) of every layer and direction, as the weights have it."""
-    return _widths([getattr(module, f"weight_hh{slot}") for slot in slots_of(module)], part)
+    if part == 0 and module.proj_size:
+        return tuple(_registered(module, slot, "weight_hr").size(0) for slot in slots_of(module))
+    rows = (_registered(module, slot, "weight_ih", "weight_hh", "bias_ih").size(0) for slot in slots_of(module))
+    return tuple(n // GATES[module.mode] for n in rows)
+
+
+def _registered(module: nn.RNNBase, slot: str, *names: str) -> Tensor:
+    """The first of these weights that is the module's own: under weight drop one is set anew in every run."""
+    names = tuple(f"{name}{slot}" for name in names)
+    own = [name for name in names if name in module._parameters or is_parametrized(module, name)]
+    return cast(Tensor, getattr(module, (own or names)[0]))
 
 
 def _widths(weights_hh: Sequence[Tensor], part: int) -> tuple[int, ...]:

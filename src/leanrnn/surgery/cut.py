@@ -56,23 +56,21 @@ def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> 
             raise GroupsError(f"no component of layer {layer.name!r} would stay. Keep at least one, the largest.")
     tensors = groups.check(model)
     positions = groups.kept_positions(masks)
-    numbers = {
-        (module, path): get_number(model, module, path) for module, path, of, _, _ in groups.remembered if not of
-    }
+    numbers = {(module, path): get_number(model, module, path) for module, path, of, _ in groups.remembered if not of}
     lengths = {(name, axis): tensors[name].size(axis) for name, axis in positions}
     replaced = cut_tensors_(model, positions, plain)
-    for module, path, of, axis, times in groups.remembered:
-        if axis is not None or of in masks:
-            numbers[module, path] = times * new_length(model, of, axis, masks)
+    for module, path, of, axis in groups.remembered:
+        if of and (axis is not None or all(name in masks for name in of)):
+            numbers[module, path] = new_length(model, of, axis, masks)
     for (module, path), value in numbers.items():
         set_number(model, module, path, value)
     set_plan(model, (plan_of(model) or Plan()).then(masks, positions, lengths, numbers, plain))
     return replaced
 
 
-def new_length(model: nn.Module, of: str, axis: int | None, masks: Masks) -> int:
-    """How wide a layer, or how long the axis of a tensor, is in a model that was just cut."""
-    return int(masks[of].sum()) if axis is None else named_tensors(model)[of].size(axis)
+def new_length(model: nn.Module, of: Sequence[str], axis: int | None, masks: Masks) -> int:
+    """How wide layers are together, or how long the axis of a tensor is, in a model that was just cut."""
+    return sum(int(masks[name].sum()) for name in of) if axis is None else named_tensors(model)[of[0]].size(axis)
 
 
 def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices], plain: bool) -> list[Replaced]:

@@ -24,12 +24,11 @@ class Remembered(NamedTuple):
     module: str
     path: tuple[str | int, ...]
     """The attribute, then keys or positions inside it: ``("sizes", 0)`` is ``module.sizes[0]``."""
-    of: str
-    """The layer whose width it is, or a tensor; empty for a number that has to stay what it was before any cut."""
+    of: tuple[str, ...]
+    """The layers whose widths add up to it (four times the same for four gates), or a tensor; empty for a number that
+    has to stay what it was before any cut."""
     axis: int | None = None
-    """Of a tensor: the axis whose length it is, such as that of two directions side by side."""
-    times: int = 1
-    """How often the width goes into the number, such as four gates."""
+    """Of a tensor: the axis whose length it is."""
 
 
 @dataclass(frozen=True)

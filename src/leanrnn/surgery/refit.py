@@ -69,7 +69,7 @@ def _recurrent(module: Any, kept: Kept, plain: bool) -> None:
         return
     module.__class__ = cls
     for index, slot in enumerate(module.slots):
-        state = kept(module, f"weight_hh{slot}", 1)
+        state = kept(module, f"weight_hh{slot}", 1) or _first_gate(module, kept(module, f"weight_ih{slot}", 0))
         cell = kept(module, f"weight_hr{slot}", 1) if module.proj_size else state
         for part, cut in enumerate((state, cell)[: module.parts]):
             if cut is not None:
@@ -78,6 +78,14 @@ def _recurrent(module: Any, kept: Kept, plain: bool) -> None:
     module._init_flat_weights()
     if plain:
         plain_(module)
+
+
+def _first_gate(module: Any, rows: tuple[int, Sequence[int]] | None) -> tuple[int, Sequence[int]] | None:
+    """Which units stay, told by the rows of one gate, where the recurrent weight is not the module's own."""
+    if rows is None or module.proj_size:
+        return None
+    width = rows[0] // layers.GATES[module.mode]
+    return width, [i for i in rows[1] if i < width]
 
 
 def _keep_class(module: nn.RNNBase) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from torch import Tensor, nn
@@ -22,9 +23,9 @@ __all__ = ["settle"]
 
 Number = tuple[str, tuple[str | int, ...]]
 """A number in a module: the module's name and the path of the attribute."""
-Source = tuple[str, int | None, int]
-"""What a number is the width of: a layer, or a tensor and its axis, and how often it goes into the number; an empty
-name for the width before any cut."""
+Source = tuple[tuple[str, ...], int | None]
+"""What a number is the width of: layers side by side, or a tensor and its axis; nothing for the width before any
+cut."""
 Choice = dict[Number, Source]
 MULTIPLES = 8
 """How many times a layer's width a number may be: four gates of two directions."""
@@ -100,8 +101,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _values(model: nn.Module, choice: Choice, masks: Masks) -> dict[Number, int]:
     return {
-        key: times * new_length(model, of, axis, masks) if of else _former(model, key[0])
-        for key, (of, axis, times) in choice.items()
+        key: new_length(model, of, axis, masks) if of else _former(model, key[0]) for key, (of, axis) in choice.items()
     }
 
 
@@ -118,32 +118,36 @@ def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Number, lis
     for name, module in model.named_modules():
         if isinstance(module, Recurrent) and module.former and not module.equal:
             # Code that makes a state of rnn.hidden_size wants one number; the former one is accepted for every layer.
-            found[name, ("hidden_size",)] = [("", None, 1)]
+            found[name, ("hidden_size",)] = [((), None)]
         if type(module).__module__.startswith(("torch.", "leanrnn.")):
             continue
         sources = _sources(name, groups, masks, cut)
         for path, value in _numbers(module):
             fitting: dict[int, Source] = {}
-            for of, axis, old in sources:
-                times = value // old
-                if value == times * old and 0 < times <= (MULTIPLES if axis is None else 1):
-                    fitting.setdefault(times * new_length(model, of, axis, masks), (of, axis, times))
+            for source in sources.get(value, ()):
+                fitting.setdefault(new_length(model, *source, masks), source)
             if fitting:
                 found[name, path] = list(fitting.values())
     return found
 
 
-def _sources(
-    module: str, groups: Groups, masks: Masks, cut: Mapping[tuple[str, int], int]
-) -> list[tuple[str, int | None, int]]:
-    """What was cut inside a module, with its old length: layers, then axes of tensors."""
+def _sources(module: str, groups: Groups, masks: Masks, cut: Mapping[tuple[str, int], int]) -> dict[int, list[Source]]:
+    """What was cut inside a module, by its old length: layers and their multiples, two layers, axes of tensors."""
     prefix = f"{module}." if module else ""
     inside = {la.name: sum(s.tensor.startswith(prefix) for s in la.strips) for la in groups}
     layers = [la for la in groups if inside[la.name] and not masks[la.name].all()]
     # Several layers may be left with one width: the number is then that of the layer most at home in the module.
     layers.sort(key=lambda la: -inside[la.name])
-    axes = [(tensor, axis, length) for (tensor, axis), length in cut.items() if tensor.startswith(prefix)]
-    return [*((la.name, None, la.width) for la in layers), *axes]
+    found: dict[int, list[Source]] = {}
+    sums = [[la] * times for la in layers for times in range(1, MULTIPLES + 1)] + list(
+        map(list, combinations(layers, 2))
+    )
+    for parts in sums:
+        found.setdefault(sum(la.width for la in parts), []).append((tuple(la.name for la in parts), None))
+    for (tensor, axis), length in cut.items():
+        if tensor.startswith(prefix):
+            found.setdefault(length, []).append(((tensor,), axis))
+    return found
 
 
 def _numbers(module: nn.Module) -> Iterator[tuple[tuple[str | int, ...], int]]:

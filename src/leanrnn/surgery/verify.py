@@ -39,15 +39,17 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, to
 
 @torch.no_grad()
 def zero_(model: nn.Module, layers: Iterable[Layer], masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Zero the weights and biases of all components outside ``masks``, in place; what is carried stays as it is."""
+    """Zero the weights and biases of all components outside ``masks``, in place; what is carried becomes one."""
     tensors = named_tensors(model)
     for layer in layers:
         gone = ~masks[layer.name]
         for strip in layer.strips:
             positions = strip.positions[gone[strip.components]]
-            if strip.role != "carried" and len(positions):
+            if len(positions):
                 tensor = tensors[strip.tensor]
-                tensor.index_fill_(strip.axis, index_tensor(positions, tensor.device), 0)
+                # What is carried may be divided by; nothing else depends on it where the component is zero.
+                value = 1 if strip.role == "carried" else 0
+                tensor.index_fill_(strip.axis, index_tensor(positions, tensor.device), value)
 
 
 def run(model: nn.Module, example: Any) -> list[Tensor]:
@@ -109,11 +111,11 @@ def tolerance(model: nn.Module, *runs: Sequence[Tensor]) -> float:
 
 @contextlib.contextmanager
 def quiet(model: nn.Module) -> Iterator[None]:
-    """Afterwards the buffers, attributes and mode of ``model`` and the random state are what they were before."""
+    """Afterwards all tensors, attributes and modes of ``model`` and the random state are what they were before."""
     devices = {p.device for p in model.parameters() if p.device.type in ("cuda", "xpu")}
     kind = next(iter(devices)).type if devices else "cuda"
-    saved = [(m, dict(vars(m)), dict(m._buffers)) for m in model.modules()]
-    values = {id(b): (b, b.detach().clone()) for _, _, buffers in saved for b in buffers.values() if b is not None}
+    saved = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in model.modules()]
+    values = {id(b): (b, b.detach().clone()) for *_, buffers in saved for b in buffers.values() if b is not None}
     # cuDNN draws the dropout between layers inside one kernel, where no one can hold it still.
     fused = torch.backends.cudnn.flags(enabled=False) if devices and model.training else contextlib.nullcontext()
     try:
@@ -122,12 +124,13 @@ def quiet(model: nn.Module) -> Iterator[None]:
             torch.manual_seed(0)
             yield
     finally:
-        for module, attributes, buffers in saved:
+        for module, attributes, parameters, buffers in saved:
             for name in vars(module).keys() - attributes.keys():
                 del vars(module)[name]
             vars(module).update(attributes)
-            module._buffers.clear()
-            module._buffers.update(buffers)
+            for table, before in ((module._parameters, parameters), (module._buffers, buffers)):
+                table.clear()
+                table.update(before)  # type: ignore[arg-type]  # of parameters or of buffers, as it was
         with torch.no_grad():
             for buffer, value in values.values():
                 buffer.copy_(value)
