@@ -7,12 +7,17 @@ Torch ships such functions for many of its operators (it decomposes them for com
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from leanrnn.discovery.rules import find
+from leanrnn.errors import OperatorError
 
 __all__ = ["LIKE", "instead_of"]
 
@@ -25,7 +30,7 @@ def instead_of(op: Any) -> Callable[..., Any] | None:
     """A function that does what ``op`` does, if the recorder should follow that; call ``cache_clear`` after changes."""
     name = str(getattr(op, "overloadpacket", op))
     if name in LIKE:
-        return LIKE[name]
+        return partial(_followed, op, LIKE[name])
     if find(op) is not None:
         return None
     if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
@@ -39,3 +44,26 @@ def instead_of(op: Any) -> Callable[..., Any] | None:
 
     found: Callable[..., Any] | None = decomposition_table.get(op)
     return found
+
+
+def _followed(op: Any, like: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a user's function returns, after a look at whether the operator returns the same."""
+    result = like(*args, **kwargs)
+    if not op._schema.is_mutable:
+        with _disable_current_modes():
+            expected = tree_leaves(op(*args, **kwargs))
+        given = tree_leaves(result)
+        if len(given) != len(expected) or not all(map(_close, given, expected)):
+            raise OperatorError(
+                f"the function registered for {op.name()} does not return what the operator returns here. "
+                "Compare both on these inputs: shapes, types and numbers have to agree."
+            )
+    return result
+
+
+def _close(a: Any, b: Any) -> bool:
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return bool(a == b)
+    if a.shape != b.shape or a.dtype != b.dtype or a.device.type == "meta" or isinstance(a, FakeTensor):
+        return a.shape == b.shape and a.dtype == b.dtype
+    return torch.allclose(a, b, rtol=1e-2, atol=1e-3, equal_nan=True)

@@ -73,6 +73,11 @@ def register(*names: str, soft: bool = False) -> Callable[[Rule], Rule]:
     return add
 
 
+def rule_named(name: str) -> Rule:
+    """The rule that is registered under a name."""
+    return _RULES[name][0]
+
+
 def find(op: Any) -> tuple[Rule, bool] | None:
     """The rule of an operator: by its name, by its name without the in-place underscore or the suffix of a view that
     copies, or by its tags."""

@@ -74,7 +74,7 @@ def _channels(call: Call, value: Value, axes: Sequence[int], reason: str) -> Val
 def _depthwise(call: Call, value: Value, weight: Value, shape: tuple[int, ...]) -> Value:
     """One channel in, one or more out, which leave together."""
     weight_rows = tuple(f for f in weight.on(0) if f.axes == (0,))
-    spread = take(value, 1, np.arange(value.shape[1]).repeat(shape[1] // value.shape[1]))
+    spread = take(_labelled(call.ties, value), 1, np.arange(value.shape[1]).repeat(shape[1] // value.shape[1]))
     rows = Value((shape[1], *(1 for _ in shape[2:])), weight_rows, weight.zero)
     call.ties.pin_value(weight, [1], "is the single channel of a depthwise convolution")
     return pointwise_values(call.ties, [spread, rows], shape, [(0,), (1,)])
@@ -85,9 +85,13 @@ def _grouped(call: Call, value: Value, weight: Value, groups: int, transposed: b
     names = _names(len(shape) - 2, transposed)
     rows = _same_role(call, weight, fold(call.ties, weight, 0, groups))
     once = product(call, fold(call.ties, value, 1, groups), rows, names, (shape[0], shape[1] // groups, *shape[2:]))
-    if not once.on(1):
-        once = replace(once, factors=(*once.factors, Factor.on(1, call.ties.fresh(once.shape[1]))))
-    return take(once, 1, np.tile(np.arange(once.shape[1]), groups))
+    return take(_labelled(call.ties, once), 1, np.tile(np.arange(once.shape[1]), groups))
+
+
+def _labelled(ties: Ties, value: Value) -> Value:
+    """Channels of a constant get labels of their own, to hold together what is made of each."""
+    new = () if value.on(1) else (Factor.on(1, ties.fresh(value.shape[1])),)
+    return replace(value, factors=value.factors + new)
 
 
 def fold(ties: Ties, value: Value, axis: int, groups: int) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, register, unsure
+from leanrnn.discovery.rules.base import Call, fixed_axes, register, summed, unsure
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
 from leanrnn.discovery.ties import contract
 
@@ -103,6 +103,6 @@ def _weight_norm(call: Call) -> list[Value]:
     for factor in v.on(dim):
         call.ties.carried.append(factor.labels.reshape(-1))
     lines = tuple(unsure(f) if f.main == {dim} else f for f in v.factors)
-    weight = pointwise_values(call.ties, [replace(v, factors=lines), g], v.shape, [(0,), (1,)])
-    norms = [Value(s) for s in call.shapes[1:]]
-    return [weight, *norms]
+    summed(call, v, [a for a in range(v.ndim) if a != dim])
+    weight = pointwise_values(call.ties, [replace(v, factors=lines, zero=False), g], v.shape, [(0,), (1,)])
+    return [weight, *(Value(s, fixed_axes(call.ties, s, None, "is a norm of weights")) for s in call.shapes[1:])]

@@ -92,11 +92,15 @@ def _cumsum(call: Call) -> Value:
     return replace(value, factors=factors)
 
 
-@register("aten.renorm")
+@register("aten.renorm", "aten.embedding_renorm")
 def _renorm(call: Call) -> Value:
-    """Every slice along one axis is scaled by its own norm, to which a zero adds nothing."""
+    """Every slice along one axis is scaled by its own norm, to which a zero adds nothing; in a table of embeddings
+    those that an index asks for."""
     value: Value = call["self"]
-    others = [a for a in range(value.ndim) if a != value.axis(call["dim"])]
+    if isinstance(call.get("indices"), Value):
+        hold(call, call["indices"], range(call["indices"].ndim), "is an index of embeddings")
+        hold(call, value, [0], "is indexed by data")
+    others = [a for a in range(value.ndim) if a != value.axis(call.get("dim", 0))]
     summed(call, across(call.ties, value, others), others)
     return value
 
