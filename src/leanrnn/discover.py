@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from leanrnn.attributes import attribute_tensors
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
@@ -18,7 +19,7 @@ from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape, record
 from leanrnn.discovery.widths import layers_of, width_name
-from leanrnn.errors import DiscoveryError
+from leanrnn.errors import DiscoveryError, OperatorError
 from leanrnn.groups import Groups, Layer, named_tensors
 from leanrnn.surgery.copying import copy_example, user_line
 from leanrnn.surgery.verify import call, leaves, quiet
@@ -64,7 +65,7 @@ def discover(
         tie_handed_on(found, solve(found, ()).of)
         classes = _solved(found, states)
         wanted = ~classes.pinned & ~classes.derived
-        all_layers, narrow = _offerable(layers_of(found, classes, wanted))
+        all_layers, narrow = _offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
         layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
         groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
         if prove and groups.layers and _has_numbers(model):
@@ -109,7 +110,10 @@ def _trace(model: nn.Module, example: Any) -> Tape:
     given = copy_example(example)
     try:
         with quiet(model):
-            return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves)[0]
+            held = list(attribute_tensors(model).values())
+            return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves, held)[0]
+    except OperatorError:
+        raise
     except Exception as error:
         raise DiscoveryError(
             f"the model's forward raised {type(error).__name__} at {user_line(error)}: {error}. "

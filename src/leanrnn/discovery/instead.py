@@ -51,9 +51,9 @@ def _followed(op: Any, like: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     result = like(*args, **kwargs)
     if not op._schema.is_mutable:
         with _disable_current_modes():
-            expected = tree_leaves(op(*args, **kwargs))
-        given = tree_leaves(result)
-        if len(given) != len(expected) or not all(map(_close, given, expected)):
+            expected, given = tree_leaves(op(*args, **kwargs)), tree_leaves(result)
+            agree = len(given) == len(expected) and all(map(_close, given, expected))
+        if not agree:
             raise OperatorError(
                 f"the function registered for {op.name()} does not return what the operator returns here. "
                 "Compare both on these inputs: shapes, types and numbers have to agree."
