@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from brute import Case, Trial, runs, same
+from brute import runs
 from torch import Tensor
+from trial import Case, Trial, same
 
-__all__ = ["careful"]
+__all__ = ["careful", "justified"]
 
+JUSTIFIED = {
+    r" (max|min|aminmax|prod|isin|put|masked_\w+|masked\.\w+|scatter\w*|norm|nn\.functional\.max_pool\w+)[.\[]": (
+        "by chance: the index that was cut out is not the one these numbers depend on"
+    ),
+    r"is seen whole by (linalg|cholesky|triangular|geqrf|ormqr)|crossed": (
+        "columns of a right-hand side, zero rows: no hidden width is known to go there"
+    ),
+    r"indexed by data|is seen whole by (take|put|any|sort)|arange": (
+        "who is asked for is known only to the data; a mask cut along would need a rule of its own"
+    ),
+    r"is padded|is rolled|laid on a diagonal|unshuffle": "the length that is added is a number, or happens to be zero",
+    r"slid over|spread out": "a window that is one long here, or that misses the index",
+    r"fft": "undone by a second transform, which no single rule can see",
+    r"diagonal matrix": "zeros beside the diagonal: no label can say so",
+    r"(distance|margin|pdist|linalg\.norm\S*\[\(5).*summed over": "what is added to keep a root from zero is too small to see",
+    r"gaussian_nll": "its code looks at the numbers before it uses them",
+    r"without a rule|chunked": "listed in without_rule.txt, or code that takes its lengths as numbers",
+}
+"""Why an axis is held although it could go, by what the text of a finding matches."""
 Place = tuple[int, int]
 """An input and an axis of it."""
 
@@ -29,6 +50,11 @@ def careful(case: Case) -> Iterator[str]:
             partners = next((p for p in _candidates(trial, place) if _could(trial, p, kind == "2")), None)
             if partners is not None:
                 yield f"{name} {case.name}: axis {partners}: {_reason(trial, place)}"
+
+
+def justified(text: str) -> str | None:
+    """The reason why a rule may be that careful, if there is one."""
+    return next((why for pattern, why in JUSTIFIED.items() if re.search(pattern, text)), None)
 
 
 def _labels(trial: Trial, place: Place) -> np.ndarray:

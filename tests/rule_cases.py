@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from brute import Case
 from torch import Tensor
+from trial import Case
 
 __all__ = ["CASES"]
 

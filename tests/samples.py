@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 import torch
-from brute import Case
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
+from trial import Case
 
 __all__ = ["operators", "samples"]
 

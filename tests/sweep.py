@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from brute import kinds_of, wrong
-from careful import careful
+from careful import careful, justified
 from samples import operators, samples
 
 MANY = 4
@@ -33,7 +33,8 @@ def cares(info: Any) -> Iterator[str]:
             key = (text.split()[0], text.rpartition(": ")[2])
             if key not in seen:
                 seen.add(key)
-                yield text
+                why = justified(text)
+                yield f"{text} ({why})" if why else f"TOO CAREFUL {text}"
 
 
 def main(arguments: list[str]) -> int:
