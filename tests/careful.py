@@ -27,7 +27,7 @@ JUSTIFIED = {
     r"slid over|spread out": "a window that is one long here, or that misses the index",
     r"fft": "undone by a second transform, which no single rule can see",
     r"diagonal matrix": "zeros beside the diagonal: no label can say so",
-    r"(distance|margin|pdist|linalg\.norm\S*\[\(5).*summed over": "what is added to keep a root from zero is too small to see",
+    r"(distance|margin|pdist|linalg\.norm\S*\[\(5).*summed over": "what keeps a root from zero is too small to see",
     r"gaussian_nll": "its code looks at the numbers before it uses them",
     r"without a rule|chunked": "listed in without_rule.txt, or code that takes its lengths as numbers",
 }
