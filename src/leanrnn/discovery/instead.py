@@ -31,7 +31,7 @@ def instead_of(op: Any) -> Callable[..., Any] | None:
     name = str(getattr(op, "overloadpacket", op))
     if name in LIKE:
         return partial(_followed, op, LIKE[name])
-    if find(op) is not None:
+    if find(op) is not None or op.namespace == "prim":  # such as prim::device, which the dispatcher does not know
         return None
     if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
         # Torch takes these apart by itself, but not in inference mode.
