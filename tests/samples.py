@@ -22,16 +22,17 @@ LITERAL = """
     split split_with_sizes split_with_sizes_copy unsafe_split tensor_split hsplit vsplit dsplit __getitem__
     select_scatter slice_scatter nn.functional.multi_head_attention_forward nn.functional.layer_norm native_layer_norm
     nn.functional.rms_norm nn.functional.group_norm native_group_norm nn.functional.instance_norm nn.functional.pad
-    nn.functional.cross_entropy nn.functional.multilabel_soft_margin_loss cross istft linalg.vander
+    nn.functional.cross_entropy nn.functional.multilabel_soft_margin_loss cross istft linalg.vander corrcoef
 """.split()
 """Operators that are given sizes or positions as numbers, or make numbers of them (a mean: a sum divided by a length).
 Where these follow the shape of a tensor, test_rules.py has them."""
 SKIPPED = """
     empty empty_like new_empty new_empty_strided empty_strided empty_permuted
     jiterator_unary jiterator_binary jiterator_4inputs_with_extra_args jiterator_binary_return_by_ref
-    jiterator_2inputs_2outputs to_sparse
+    jiterator_2inputs_2outputs to_sparse _chunk_cat
 """.split()
-"""Operators whose results are nothing that could be compared, or that need another device."""
+"""Operators whose results are nothing that could be compared, that need another device, or that only sharded training
+uses."""
 LARGEST = 400
 """Samples with more numbers than this say nothing that smaller ones do not."""
 

@@ -135,15 +135,14 @@ def _sources(module: str, groups: Groups, masks: Masks, cut: Mapping[tuple[str, 
     """What was cut inside a module, by its old length: layers and their multiples, two layers, axes of tensors."""
     prefix = f"{module}." if module else ""
     inside = {la.name: sum(s.tensor.startswith(prefix) for s in la.strips) for la in groups}
-    layers = [la for la in groups if inside[la.name] and not masks[la.name].all()]
+    layers = [la for la in groups if inside[la.name]]
     # Several layers may be left with one width: the number is then that of the layer most at home in the module.
     layers.sort(key=lambda la: -inside[la.name])
     found: dict[int, list[Source]] = {}
-    sums = [[la] * times for la in layers for times in range(1, MULTIPLES + 1)] + list(
-        map(list, combinations(layers, 2))
-    )
+    sums = [[la] * times for la in layers for times in range(1, MULTIPLES + 1)] + [*map(list, combinations(layers, 2))]
     for parts in sums:
-        found.setdefault(sum(la.width for la in parts), []).append((tuple(la.name for la in parts), None))
+        if not all(masks[la.name].all() for la in parts):
+            found.setdefault(sum(la.width for la in parts), []).append((tuple(la.name for la in parts), None))
     for (tensor, axis), length in cut.items():
         if tensor.startswith(prefix):
             found.setdefault(length, []).append(((tensor,), axis))
