@@ -20,7 +20,7 @@ from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape, record
 from leanrnn.discovery.widths import layers_of, width_name
-from leanrnn.errors import DiscoveryError
+from leanrnn.errors import DiscoveryError, OperatorError
 from leanrnn.groups import Groups, Layer, named_tensors
 from leanrnn.surgery.copying import copy_example, user_line
 from leanrnn.surgery.verify import call, leaves, quiet
@@ -119,6 +119,8 @@ def _trace(model: nn.Module, example: Any) -> Tape:
         with quiet(model):
             held = list(attribute_tensors(model).values())
             return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves, held)[0]
+    except OperatorError:
+        raise
     except Exception as error:
         raise DiscoveryError(
             f"the model's forward raised {type(error).__name__} at {user_line(error)}: {error}. "
