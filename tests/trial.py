@@ -9,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from leanrnn.discovery.classes import Classes, solve
@@ -67,11 +68,16 @@ class Trial:
         self.classes: Classes = solve(self.found, ())
         self.results: list[Tensor] = results
         self.values: list[Value | None] = [self.found.values.get(o) for o in tape.outputs]
-        carried = np.concatenate([*self.found.ties.carried, np.zeros(0, np.int64)])
-        self.carried = {(int(o.name), o.axis) for o in self.found.owners if o.start in carried}
+        self.carried = self._axes_of(self.found.ties.carried)
+        self.never_zeroed = self.carried | self._axes_of(self.found.ties.divisors)
         self.random = any(torch.Tag.nondeterministic_seeded in node.op.tags for node in tape.nodes)
         labelled = "".join("0" if k in "uz" else k for k in self.kinds)
         self.shadow = Trial(self.case, labelled) if labelled != self.kinds else None
+
+    def _axes_of(self, marked: Sequence[NDArray[np.int64]]) -> set[tuple[int, int]]:
+        """Inputs and their axes whose labels an operator marked."""
+        labels = np.concatenate([*marked, np.zeros(0, np.int64)])
+        return {(int(o.name), o.axis) for o in self.found.owners if o.start in labels}
 
     def loose(self) -> list[int]:
         """Classes of input indices that may leave on their own."""
@@ -136,7 +142,7 @@ class Trial:
             if self.kinds[i] in ("1", "2") and int(self.kinds[i]) >= level:
                 tensor = tensor.clone()
                 for axis, gone in self.leaving(i, mask):
-                    if (i, axis) not in self.carried:
+                    if (i, axis) not in self.never_zeroed:
                         tensor.movedim(axis, 0)[torch.from_numpy(gone)] = 0
             new.append(tensor)
         return new

@@ -33,6 +33,9 @@ class Ties:
     reads: list[Labels] = field(default_factory=list)
     """What weights read in the operator at hand: labels along the summed axes; the caller empties it."""
     carried: list[Labels] = field(default_factory=list)
+    """Whose size does not matter, only its direction."""
+    divisors: list[Labels] = field(default_factory=list)
+    """What an operator does not take as zero."""
     implied: list[tuple[Labels, Labels]] = field(default_factory=list)
     blocks: list[Labels] = field(default_factory=list)
     _fixed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1024, np.bool_))

@@ -128,7 +128,7 @@ def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
     carried = np.zeros(found.ties.count, np.bool_)
     for labels in found.ties.readers:
         read[labels[labels >= 0]] = True
-    for labels in found.ties.carried:
+    for labels in (*found.ties.carried, *found.ties.divisors):
         carried[labels[labels >= 0]] = True
     roles: dict[int, tuple[Role, bool]] = {}
     for i, o in enumerate(found.owners):

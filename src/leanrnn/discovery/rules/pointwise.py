@@ -30,9 +30,10 @@ def _pointwise(call: Call) -> Value | list[Value]:
     values = call.tensors()
     table = zero_table(call, values)
     for i, value in enumerate(values):
-        if call.is_weight(value) and value.factors and not _takes_zero(call, values, i):
+        zeroed = [f for f in value.factors if (f.zero > 0).any()] if call.is_weight(value) else []
+        if zeroed and not _takes_zero(call, values, i):
             # Divided by: a time constant, say. It leaves with its component, but as the number it is.
-            call.ties.carried += [f.labels.reshape(-1) for f in value.factors]
+            call.ties.divisors += [f.labels.reshape(-1) for f in zeroed]
             values[i] = unsure_value(value)
     result = pointwise_values(call.ties, values, call.shape, table)
     return result if len(call.shapes) == 1 else [result, *(unsure_value(result) for _ in call.shapes[1:])]
