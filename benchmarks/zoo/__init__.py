@@ -1,0 +1,15 @@
+"""Recurrent models that other people published: how to build each of them, small and with random weights.
+
+A field has a file, a model has a function with a ``@recipe`` that says what it is. Nothing here imports a model's
+package before that model is built, so the list can be read without any of them::
+
+    from zoo import RECIPES
+    model, inputs = RECIPES["medaka_gru"].build()
+"""
+
+from zoo import audio, control, forecasting, genomics, graphs, language, parsing, reading, speech
+from zoo.recipe import RECIPES, Hold, Recipe
+
+__all__ = ["RECIPES", "Hold", "Recipe"]
+
+FILES = (speech, audio, reading, language, parsing, forecasting, control, graphs, genomics)
