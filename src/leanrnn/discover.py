@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from leanrnn.attributes import attribute_tensors
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
@@ -64,7 +65,7 @@ def discover(
         tie_handed_on(found, solve(found, ()).of)
         classes = _solved(found, states)
         wanted = ~classes.pinned & ~classes.derived
-        all_layers, narrow = _offerable(layers_of(found, classes, wanted))
+        all_layers, narrow = _offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
         layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
         groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
         if prove and groups.layers and _has_numbers(model):
@@ -109,7 +110,8 @@ def _trace(model: nn.Module, example: Any) -> Tape:
     given = copy_example(example)
     try:
         with quiet(model):
-            return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves)[0]
+            held = list(attribute_tensors(model).values())
+            return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves, held)[0]
     except Exception as error:
         raise DiscoveryError(
             f"the model's forward raised {type(error).__name__} at {user_line(error)}: {error}. "
