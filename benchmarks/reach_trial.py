@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -33,13 +33,13 @@ def attempt(recipe: Recipe) -> dict[str, Any]:
     try:
         groups = leanrnn.discover(model, tuple(inputs))
     except leanrnn.errors.LeanRNNError as error:
-        return {"result": "refused", "units": units.total, "removable": 0, "pinned": [["model", short(str(error))]]}
+        return {"result": "refused", "units": units.total, "removable": 0, "pinned": [["the model", short(str(error))]]}
     slices = {layer.name: [layer.slices(k) for k in range(layer.width)] for layer in groups}
     answer = {
         "units": units.total,
         "removable": units.among(each for parts in slices.values() for part in parts for each in part),
         "groups": groups.widths,
-        "pinned": [[name, short(reason)] for name, reason in groups.pinned],
+        "pinned": [[name, short(reason)] for name, reason in units.pins(groups.pinned)],
     }
     if not slices:
         return {"result": "refused", **answer}
@@ -71,7 +71,7 @@ def halved(model: nn.Module, slices: dict[str, list[list[Slice]]]) -> dict[str, 
 class Units:
     """The hidden units of a model, found by the matrix in which each has rows or a column of its own."""
 
-    def __init__(self, model: nn.Module, states: tuple[str, ...]) -> None:
+    def __init__(self, model: nn.Module, states: Mapping[str, tuple[int, int]]) -> None:
         self.tensors: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
         self.places: dict[int, tuple[int, int]] = {}
         """For every such matrix the axis, and how many of its positions one unit has."""
@@ -82,8 +82,7 @@ class Units:
                 inward = [tensor for name, tensor in own.items() if name.startswith("weight_ih")]
                 self.places |= {id(tensor): (0, tensor.shape[0] // module.hidden_size) for tensor in inward}
         for name, tensor in self.tensors.items():
-            if any(fnmatchcase(name, pattern) for pattern in states):
-                self.places[id(tensor)] = (1, 1)
+            self.places |= {id(tensor): place for pattern, place in states.items() if fnmatchcase(name, pattern)}
 
     @property
     def total(self) -> int:
@@ -99,6 +98,12 @@ class Units:
             if key in found and self.places[key][0] == axis:
                 found[key].add(index)
         return sum(len(positions) // self.places[key][1] for key, positions in found.items())
+
+    def pins(self, pinned: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those that speak of recurrent modules; all, if none does."""
+        names = [name.rpartition(".")[0] for name, tensor in self.tensors.items() if id(tensor) in self.places]
+        inside = [(pin, why) for pin, why in pinned if any(f"{pin}.".startswith(f"{name}.") for name in names)]
+        return inside or pinned
 
 
 def run(model: nn.Module, inputs: tuple[Any, ...]) -> list[Tensor]:

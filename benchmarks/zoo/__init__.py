@@ -8,8 +8,10 @@ package before that model is built, so the list can be read without any of them:
 """
 
 from zoo import audio, control, forecasting, genomics, graphs, language, parsing, reading, speech
-from zoo.recipe import RECIPES, Hold, Recipe
+from zoo.recipe import Hold, Recipe, entered
 
 __all__ = ["RECIPES", "Hold", "Recipe"]
 
-FILES = (speech, audio, reading, language, parsing, forecasting, control, graphs, genomics)
+FIELDS = (speech, audio, reading, language, parsing, forecasting, control, graphs, genomics)
+RECIPES = {each.name: each for field in FIELDS for each in entered if each.build.__module__ == field.__name__}
+"""All recipes by name, in the order of the fields."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from zoo.recipe import Built, recipe
+from zoo.recipe import Built, Hold, recipe
 
 
 @recipe(
@@ -26,7 +26,20 @@ def agilerl_lstm() -> Built:
     "ncps",
     "ncps.torch.CfC",
     "closed-form continuous-time cell and an LSTM cell, both written in Python, in a loop",
-    states=("lstm.recurrent_map.weight",),
+    states={"rnn_cell.ff1.weight": (0, 1), "lstm.recurrent_map.weight": (0, 4)},
+    holds=(
+        Hold(
+            "lstm.input_map: reaches output 2",
+            "Missing rule",
+            "The cell state of the LSTM is returned as part of `hx`, and is not recognised as a state.",
+        ),
+        Hold(
+            "ncps/torch/lstm.py",
+            "Missing rule",
+            "Both cells start from `torch.zeros((batch_size, self.state_size))` (`ncps/torch/cfc.py`): two "
+            "widths, one number. They would have to shrink by as many.",
+        ),
+    ),
 )
 def ncps_cfc() -> Built:
     """Mixed memory."""

@@ -8,7 +8,7 @@ import logging
 import torch
 from torch import Tensor
 
-from zoo.recipe import Built, recipe
+from zoo.recipe import Built, Hold, recipe
 
 
 @recipe(
@@ -93,6 +93,15 @@ def nf_lstm() -> Built:
     "pytorch-forecasting",
     "pytorch_forecasting.TemporalFusionTransformer",
     "encoder and decoder LSTM started from a context, gates, sums and LayerNorm around everything, attention",
+    holds=(
+        Hold(
+            "upsample_linear1d",
+            "Mathematics",
+            '`F.interpolate(x.unsqueeze(1), self.output_size, mode="linear")` stretches features over the '
+            "hidden axis (`TimeDistributedInterpolation` in `sub_modules.py`): every unit is a mixture of its "
+            "neighbours. Residual sums and LayerNorm tie all other widths of the model to that one.",
+        ),
+    ),
 )
 def pf_tft() -> Built:
     """Two series."""
@@ -128,6 +137,15 @@ def pf_tft() -> Built:
     "pypots",
     "pypots.nn.modules.brits.BackboneBRITS",
     "LSTMCells in two loops over a series with gaps, states multiplied by a learned decay; losses returned",
+    holds=(
+        Hold(
+            "pypots/nn/modules/brits/backbone.py",
+            "Missing rule",
+            "`BackboneBRITS._reverse` turns all that the backward loop returns around in axis 1 with a constant "
+            "index, also its last hidden state, where axis 1 is the hidden axis "
+            "(`pypots/nn/modules/brits/backbone.py:231`).",
+        ),
+    ),
 )
 def pypots_brits() -> Built:
     """Forwards and backwards."""

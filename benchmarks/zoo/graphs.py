@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from zoo.recipe import Built, recipe
+from zoo.recipe import Built, Hold, recipe
 
 
 class GatedGraph(nn.Module):
@@ -27,6 +27,19 @@ class GatedGraph(nn.Module):
     "torch-geometric",
     "torch_geometric.nn.GatedGraphConv",
     "a GRU cell fed with messages made from its state, started from the features of the nodes; Set2Set",
+    holds=(
+        Hold(
+            "messages.rnn: is an axis of input 0",
+            "Interface",
+            "The first state of the GRU is the input itself: `x = self.rnn(m, x)` (`GatedGraphConv.forward`).",
+        ),
+        Hold(
+            "pool.lstm.l0: is an axis of input 0",
+            "Interface",
+            "`(x * q[index]).sum(dim=-1)` in `Set2Set.forward` multiplies the LSTM's output with the features "
+            "that the GRU gives, one by one, so it is as wide as these.",
+        ),
+    ),
 )
 def pyg_gatedgraph() -> Built:
     """Five nodes in two graphs."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo.recipe import Built, recipe
+from zoo.recipe import Built, Hold, recipe
 
 
 class Reset(nn.Module):
@@ -26,6 +26,14 @@ class Reset(nn.Module):
     "fastai",
     "fastai.text.models.core.get_language_model(AWD_LSTM)",
     "weight drop, embedding and output share their weight, states kept in a list, outputs of the layers returned",
+    holds=(
+        Hold(
+            "reaches output 1",
+            "Interface",
+            "`LinearDecoder.forward` returns the outputs of the last layer beside the scores "
+            "(`fastai/text/models/core.py:47`).",
+        ),
+    ),
 )
 def fastai_awdlstm() -> Built:
     """Three layers, tied."""
@@ -40,6 +48,16 @@ def fastai_awdlstm() -> Built:
     "OpenNMT-py",
     "onmt.models.NMTModel",
     "packed bidirectional encoder into a decoder of LSTMCells whose attention result is fed back as input",
+    holds=(
+        Hold(
+            "onmt/modules/global_attention.py",
+            "The model's code",
+            "`attn_h = self.linear_out(concat_c).view(batch, target_l, dim)` takes the encoder's width for the "
+            "model's own result, which keeps its width. That holds the last layers. The states of all layers go "
+            "to the decoder as one tensor (`_fix_enc_hidden` in `onmt/decoders/decoder.py`), so the first "
+            "layers cannot be narrower than the last.",
+        ),
+    ),
 )
 def onmt_nmt() -> Built:
     """Two layers on both sides."""
@@ -73,7 +91,7 @@ class Packed(nn.Module):
     "allennlp",
     "allennlp.modules.stacked_bidirectional_lstm.StackedBidirectionalLstm",
     "LSTM with highway gates written in Python, a loop over packed batches",
-    states=("*.state_linearity.weight",),
+    states={"*.state_linearity.weight": (1, 1)},
     older=True,
 )
 def allennlp_stacked_highway() -> Built:

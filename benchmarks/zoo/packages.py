@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from zoo.recipe import RECIPES
+from zoo import RECIPES
 
 CHOSEN = ("medaka_gru",)
 """A few of different fields whose packages are few and small."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from zoo.recipe import Built, recipe
+from zoo.recipe import Built, Hold, recipe
 
 
 @recipe(
@@ -45,6 +45,15 @@ def flair_tagger() -> Built:
     "supar",
     "supar.models.BiaffineDependencyModel",
     "LSTMs over characters and words, the second of LSTMCells in a loop over packed batches; biaffine attention",
+    holds=(
+        Hold(
+            "supar/modules/lstm.py",
+            "Missing rule",
+            "The last states of the character LSTM are written with `masked_scatter_` "
+            "(`supar/modules/lstm.py:79`). Which rows are written depends on data, but the mask is the same "
+            "along the hidden axis.",
+        ),
+    ),
 )
 def supar_biaffine() -> Built:
     """Two sentences, the second shorter."""

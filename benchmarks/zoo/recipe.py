@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch import nn
 
 Built = tuple[nn.Module, tuple[Any, ...]]
 """A model in evaluation mode and the arguments of its forward."""
-Kind = Literal["mathematics", "the result", "the model's code", "missing rule", "not a Python model"]
-"""Why a width stays: removing a unit would change the others, or would change what the caller gets; the code insists
-on the old number; leanrnn could do it and does not; there is nothing leanrnn could read."""
+Kind = Literal["Mathematics", "Interface", "The model's code", "Missing rule", "Not Python"]
+"""Why a width stays, as docs/reach.md explains it."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +33,22 @@ class Recipe:
     model: str
     special: str
     build: Callable[[], Built]
-    states: tuple[str, ...] = ()
-    """Home-made cells: shell-style patterns of the matrices that read the state, one column for each unit. torch's own
-    layers and cells are counted without being named."""
+    states: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Where the hidden units of home-made cells are: shell-style patterns of matrices, with the axis along which every
+    unit has that many positions. torch's own layers and cells are counted without being named."""
     holds: tuple[Hold, ...] = ()
     older: bool = False
     """Whether it needs the older packages of zoo-older-requirements.txt."""
 
-    @property
-    def field(self) -> str:
-        """The field it is from, as its file is called."""
-        return self.build.__module__.rpartition(".")[2]
 
-
-RECIPES: dict[str, Recipe] = {}
+entered: list[Recipe] = []
 
 
 def recipe(package: str, model: str, special: str, **more: Any) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
     """Put the function below into the list, under its own name."""
 
     def enter(build: Callable[[], Built]) -> Callable[[], Built]:
-        RECIPES[build.__name__] = Recipe(build.__name__, package, model, special, build, **more)
+        entered.append(Recipe(build.__name__, package, model, special, build, **more))
         return build
 
     return enter

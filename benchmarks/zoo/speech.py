@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from zoo.recipe import Built, recipe
+from zoo.recipe import Built, Hold, recipe
 
 
 @recipe(
@@ -63,6 +63,14 @@ class Forgetful(nn.Module):
     "silero-vad",
     "silero_vad.load_silero_vad",
     "TorchScript, with the trained weights that come in the package",
+    states={"model._model.decoder.rnn.weight_hh": (1, 1)},
+    holds=(
+        Hold(
+            "TorchScript",
+            "Not Python",
+            "The package has the model as a compiled program only, no class to build it from.",
+        ),
+    ),
 )
 def silero_vad_jit() -> Built:
     """Voice activity, as published."""
@@ -75,7 +83,7 @@ def silero_vad_jit() -> Built:
     "speechbrain",
     "speechbrain.lobes.models.CRDNN.CRDNN",
     "Li-GRU written in Python, BatchNorm on its gates, a loop over time",
-    states=("*.u.weight",),
+    states={"*.u.weight": (1, 1)},
 )
 def speechbrain_crdnn_ligru() -> Built:
     """Convolutions, two recurrent layers, linear layers."""
@@ -89,7 +97,7 @@ def speechbrain_crdnn_ligru() -> Built:
     "torchaudio",
     "torchaudio.models.rnnt.emformer_rnnt_model",
     "LSTM written in Python with LayerNorm on gates and cell state, beside an Emformer",
-    states=("*.p2g.weight",),
+    states={"*.p2g.weight": (1, 1)},
 )
 def torchaudio_rnnt() -> Built:
     """A transducer: transcriber, predictor, joiner."""
