@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,73 +11,74 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.labels import Flags, Value, broadcast, take
-from leanrnn.discovery.rules.base import Call, register
+from leanrnn.discovery.rules.base import Call, register, unsure_value
 from leanrnn.discovery.ties import Combine, Ties, unify
 
-__all__ = ["pointwise_values"]
+__all__ = ["pin_stretched", "pointwise_values"]
 
 Subset = tuple[int, ...]
+Zeros = list[Subset] | tuple[bool, ...]
+"""Which operands make a zero: sets that do so whatever the others are, or for every set (a bit per operand) whether it
+does while the others are not zero."""
 _ADD: list[Subset] = [(0, 1)]
-_tried: dict[str, list[Subset]] = {}
+_tried: dict[str, tuple[bool, ...]] = {}
 
 
-@register("pointwise")
+@register("pointwise", "aten.complex", "aten.polar", "aten.hardswish", "aten.floor_divide", "aten.rrelu_with_noise",
+          "aten.log_sigmoid_forward", "aten.__irshift__")  # fmt: skip
 def _pointwise(call: Call) -> Value | list[Value]:
-    values = [v for v in call.tensors()]
-    out = call.get("out")
-    values = [v for v in values if v is not out]
-    result = pointwise_values(call.ties, values, call.shape, zero_subsets(call, values))
-    return result if len(call.shapes) == 1 else [result for _ in call.shapes]
+    values = call.tensors()
+    result = pointwise_values(call.ties, values, call.shape, zero_table(call, values))
+    return result if len(call.shapes) == 1 else [result, *(unsure_value(result) for _ in call.shapes[1:])]
 
 
-def pointwise_values(ties: Ties, values: Sequence[Value], shape: tuple[int, ...], subsets: list[Subset]) -> Value:
-    """Tie operands index by index; ``subsets`` are the sets of operands that, all zero, make the result zero."""
+def pointwise_values(ties: Ties, values: Sequence[Value], shape: tuple[int, ...], zeros: Zeros) -> Value:
+    """Tie operands index by index; ``zeros`` says which operands, when zero, make the result zero."""
     wide = [broadcast(v, shape) for v in values]
-    _pin_stretched(ties, values, shape)
-    factors = unify(ties, wide, shape, combine_by(subsets))
-    zero = any(all(values[i].zero for i in subset) for subset in subsets)
-    return Value(tuple(shape), factors, zero)
+    pin_stretched(ties, values, shape)
+    table = zeros if isinstance(zeros, tuple) else _closed(len(values), zeros)
+    factors = unify(ties, wide, shape, combine_by(table))
+    return Value(tuple(shape), factors, table[sum(v.zero << i for i, v in enumerate(values))])
 
 
-def combine_by(subsets: list[Subset]) -> Combine:
-    """Zero flags of a result: the surest subset counts, and a subset is as sure as its least sure operand."""
+def _closed(count: int, subsets: list[Subset]) -> tuple[bool, ...]:
+    bits = [sum(1 << i for i in subset) for subset in subsets]
+    return tuple(any(b & mask == b for b in bits) for mask in range(1 << count))
+
+
+def combine_by(table: Sequence[bool]) -> Combine:
+    """Zero flags of a result. With the weights zero it has to be zero, and to stay so once the biases are (0/0 would
+    not)."""
+    lookup = np.asarray(table)
 
     def combine(flags: list[Flags]) -> Flags:
-        best: Flags = np.zeros((), np.int8)
-        for subset in subsets:
-            least = flags[subset[0]]
-            for i in subset[1:]:
-                least = np.minimum(least, flags[i])
-            best = np.maximum(best, least)
-        return best
+        weights, biases = (
+            lookup[sum((f >= level).astype(np.int64) << i for i, f in enumerate(flags))] for level in (2, 1)
+        )
+        return np.where(biases, np.where(weights, 2, 1), 0).astype(np.int8)
 
     return combine
 
 
-def _pin_stretched(ties: Ties, values: Sequence[Value], shape: Sequence[int]) -> None:
+def pin_stretched(ties: Ties, values: Sequence[Value], shape: Sequence[int], only_ones: bool = False) -> None:
+    """What could leave along an axis of size one that is stretched over another stays."""
     for value in values:
         offset = len(shape) - value.ndim
-        stretched = [a for a, n in enumerate(value.shape) if n != shape[a + offset]]
+        stretched = [a for a, n in enumerate(value.shape) if n != shape[a + offset] and (n == 1 or not only_ones)]
         if stretched:
             ties.pin_value(value, stretched, "has size one and is stretched over another axis")
 
 
-def zero_subsets(call: Call, values: Sequence[Value]) -> list[Subset]:
-    """Minimal sets of operands that make a pointwise result zero when they are, found by running the operator."""
-    if not values:
-        return []
+def zero_table(call: Call, values: Sequence[Value]) -> tuple[bool, ...]:
+    """For every set of operands whether the result is zero when just these are, found by running the operator."""
     place = {id(v): i for i, v in enumerate(values)}
     dtypes = [v.dtype or torch.float32 for v in values]
     plain = {k: v for k, v in call.arguments.items() if not isinstance(v, Value)}
     key = f"{call.op} {plain} {dtypes} {[place[id(v)] for v in call.tensors() if id(v) in place]}"
     if key not in _tried:
-        found: list[Subset] = []
+        sets = [tuple(i for i in range(len(values)) if mask >> i & 1) for mask in range(1 << len(values))]
         with _disable_current_modes():  # real numbers are needed even where the model's are not real
-            for size in range(1, len(values) + 1):
-                for subset in combinations(range(len(values)), size):
-                    if not any(set(f) <= set(subset) for f in found) and _gives_zero(call, place, dtypes, subset):
-                        found.append(subset)
-        _tried[key] = found
+            _tried[key] = tuple(bool(s) and _gives_zero(call, place, dtypes, s) for s in sets)
     return _tried[key]
 
 
@@ -131,13 +131,7 @@ def _native_dropout(call: Call) -> list[Value]:
     return [value, Value(value.shape)]
 
 
-@register("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")
-def _dropout(call: Call) -> Value:
-    value: Value = call["input"]
-    return value
-
-
-@register("aten.prelu", "aten._prelu_kernel")
+@register("aten._prelu_kernel")
 def _prelu(call: Call) -> Value:
     value, weight = call["self"], call["weight"]
     if weight.ndim == 1 and weight.shape[0] > 1 and value.ndim > 1:
