@@ -29,11 +29,6 @@ def agilerl_lstm() -> Built:
     states={"rnn_cell.ff1.weight": (0, 1), "lstm.recurrent_map.weight": (0, 4)},
     holds=(
         Hold(
-            "lstm.input_map: reaches output 2",
-            "Missing rule",
-            "The cell state of the LSTM is returned as part of `hx`, and is not recognised as a state.",
-        ),
-        Hold(
             "ncps/torch/lstm.py",
             "Missing rule",
             "Both cells start from `torch.zeros((batch_size, self.state_size))` (`ncps/torch/cfc.py`): two "

@@ -68,7 +68,7 @@ class Forgetful(nn.Module):
         Hold(
             "TorchScript",
             "Not Python",
-            "The package has the model as a compiled program only, no class to build it from.",
+            "For torch the package has the model as a compiled program only.",
         ),
     ),
 )
