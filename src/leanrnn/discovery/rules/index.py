@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from leanrnn.discovery.labels import Factor, Value
+from leanrnn.discovery.labels import Factor, Value, take
 from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, seen_whole, unsure, unsure_value
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
 from leanrnn.discovery.ties import harden
@@ -34,6 +34,8 @@ def _index_select(call: Call) -> Value:
     value: Value = call["self"] if call.fused else harden(call.ties, call["self"])
     index: Value = call["index"]
     dim = value.axis(call["dim"])
+    if index.numbers is not None:
+        return take(value, dim, index.numbers)
     kept = _without(call, value, [dim])
     chosen = tuple(unsure(f).moved({0: dim}) for f in index.factors) if value.ndim and index.ndim else ()
     return Value(call.shape, kept.factors + chosen, value.zero)
@@ -140,6 +142,24 @@ def _write_slices(call: Call) -> Value:
     return Value(value.shape, met.factors + _fixed(call, value.shape, [dim]), met.zero)
 
 
+@register("aten.masked_scatter")
+def _masked_scatter(call: Call) -> Value | list[Value]:
+    """A mask over the first axes takes the source row by row: the axes behind it stay what they are."""
+    value, mask, source = call["self"], call["mask"], call["source"]
+    wide = (1,) * (value.ndim - mask.ndim) + mask.shape
+    masked = max((a + 1 for a, n in enumerate(wide) if n > 1), default=0)
+    rows = value.ndim - masked
+    if not rows or source.ndim < rows or source.shape[source.ndim - rows :] != value.shape[masked:]:
+        return seen_whole(call)
+    call.ties.pin_value(mask, range(mask.ndim), _BY_DATA)
+    axes, chosen = range(masked), range(source.ndim - rows)
+    shape = (1,) * masked + value.shape[masked:]
+    behind = {a: a - (source.ndim - rows) for a in range(source.ndim)}
+    taken = Value(value.shape[masked:], tuple(f.moved(behind) for f in _without(call, source, chosen).factors))
+    met = pointwise_values(call.ties, [_resized(_without(call, value, axes), axes, shape), taken], shape, _ADD)
+    return Value(value.shape, met.factors + _fixed(call, value.shape, axes), met.zero)
+
+
 @register("aten._pack_padded_sequence")
 def _pack(call: Call) -> list[Value]:
     """Time and batch become one axis; the others pass through."""
@@ -159,7 +179,7 @@ def _read_out(call: Call) -> list[Value]:
 
 
 @register("aten.nonzero", "aten.nonzero_static", "aten._unique", "aten._unique2", "aten.unique_dim",
-          "aten.unique_consecutive", "aten.unique_dim_consecutive", "aten.masked_select", "aten.masked_scatter",
+          "aten.unique_consecutive", "aten.unique_dim_consecutive", "aten.masked_select",
           "aten.bincount", "aten.histc", "aten.histogram", "aten.take", "aten.put",
           "aten.repeat_interleave")  # fmt: skip
 def _by_value(call: Call) -> list[Value]:

@@ -28,7 +28,13 @@ _tried: dict[str, tuple[bool, ...]] = {}
           "aten.log_sigmoid_forward", "aten.__irshift__")  # fmt: skip
 def _pointwise(call: Call) -> Value | list[Value]:
     values = call.tensors()
-    result = pointwise_values(call.ties, values, call.shape, zero_table(call, values))
+    table = zero_table(call, values)
+    for i, value in enumerate(values):
+        if call.is_weight(value) and value.factors and not _takes_zero(call, values, i):
+            # Divided by: a time constant, say. It leaves with its component, but as the number it is.
+            call.ties.carried += [f.labels.reshape(-1) for f in value.factors]
+            values[i] = unsure_value(value)
+    result = pointwise_values(call.ties, values, call.shape, table)
     return result if len(call.shapes) == 1 else [result, *(unsure_value(result) for _ in call.shapes[1:])]
 
 
@@ -83,19 +89,34 @@ def zero_table(call: Call, values: Sequence[Value]) -> tuple[bool, ...]:
 
 
 def _gives_zero(call: Call, place: dict[int, int], dtypes: Sequence[torch.dtype], subset: Subset) -> bool:
+    results = _results(call, place, dtypes, subset)
+    return results is not None and not any(r.dtype == torch.bool or bool((r != 0).any()) for r in results)
+
+
+def _takes_zero(call: Call, values: Sequence[Value], i: int) -> bool:
+    """Whether the operator still gives numbers when operand ``i`` is zero and the others are not."""
+    place = {id(v): k for k, v in enumerate(values)}
+    with _disable_current_modes():
+        results = _results(call, place, [v.dtype or torch.float32 for v in values], (i,))
+    return results is None or not any(bool(r.isinf().any()) for r in results)
+
+
+def _results(
+    call: Call, place: dict[int, int], dtypes: Sequence[torch.dtype], zero: Subset
+) -> list[torch.Tensor] | None:
+    """What the operator gives for random numbers, three times, with these operands at zero."""
     generator = torch.Generator("cpu").manual_seed(0)
+    found = []
     for _ in range(3):
-        samples = [_sample(dtype, i in subset, generator) for i, dtype in enumerate(dtypes)]
+        samples = [_sample(dtype, i in zero, generator) for i, dtype in enumerate(dtypes)]
         fill = lambda v: samples[place[id(v)]] if isinstance(v, Value) and id(v) in place else v  # noqa: E731, B023
         arguments: dict[str, Any] = {k: tree_map(fill, v) for k, v in call.arguments.items() if k != "out"}
         try:
             with torch.no_grad():
-                result = _apply(call.op, arguments)
+                found.append(_apply(call.op, arguments))
         except (RuntimeError, TypeError, NotImplementedError, IndexError):
-            return False
-        if result.dtype == torch.bool or bool((result != 0).any()):
-            return False
-    return True
+            return None
+    return found
 
 
 def _apply(op: Any, arguments: dict[str, Any]) -> torch.Tensor:
