@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 PAGE = DOCS / "compared.md"
 PACKAGES = ("leanrnn", "torch-pruning", "torch", "numpy", "scipy")
-OWN = ("peers.py", "peer_tools.py")
+OWN = ("peers.py", "peer_tools.py", "common.py")
 ALLOWED = 1e-5  # float32, relative to the largest number of an output
 VERDICTS = (
     "correct",

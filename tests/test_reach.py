@@ -101,7 +101,8 @@ def test_trial_counts_the_units_of_every_layer_and_direction(reach):
 def test_trial_tells_refused_wrong_and_error(reach, monkeypatch):
     answer = reach.attempt(recipe(Given))
     assert (answer["result"], answer["removable"], answer["units"]) == ("refused", 0, 6)
-    assert answer["pinned"] == [["rnn.l0", "reaches output 0 of the model"]]
+    [[width, reason]] = answer["pinned"]
+    assert width == "rnn.l0" and reason.startswith("reaches output 0 of the model")
 
     def off(model, groups, keep):
         small = shrink(model, groups, keep=keep)
