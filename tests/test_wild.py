@@ -143,3 +143,66 @@ def test_wrapped_models(wrap: Any, prefix: str) -> None:
     assert type(small) is type(model) and getattr(small, prefix).rnn.hidden_size == (3, 2)
     given = x()
     torch.testing.assert_close(small(given), getattr(small, prefix)(given))
+
+
+def leaky(m: Any, x: Tensor) -> Tensor:
+    """A time constant of its own for every unit, which is divided by."""
+    h = x.new_zeros(x.size(1), m.u.in_features)
+    for step in x:
+        h = h + (torch.tanh(m.w(step) + m.u(h)) - h) / m.tau
+    return m.head(h)
+
+
+def test_what_is_divided_by_leaves_as_the_number_it_is() -> None:
+    model = Run(leaky, w=nn.Linear(5, 6), u=nn.Linear(6, 6), head=nn.Linear(6, 3))
+    model.tau = nn.Parameter(1 + torch.rand(6))
+    roles = {s.tensor: s.role for s in leanrnn.discover(model.double(), x())["u"].strips}
+    assert roles["tau"] == "carried" and roles["u.bias"] == "bias"
+    assert cut(model, x(), {"u": [0, 4]}).tau.shape == (2,)
+
+
+def repeated(m: Any, x: Tensor) -> Tensor:
+    out = m.rnn(x)[0]
+    return m.head((m.score(out).softmax(0).repeat(1, 1, out.size(-1)) * out).sum(0))
+
+
+def reversed_units(m: Any, x: Tensor) -> Tensor:
+    out = m.rnn(x)[0]
+    return m.head(out.index_select(2, torch.tensor(range(out.size(2))[::-1])))
+
+
+def past(m: Any, x: Tensor) -> Tensor:
+    """Attention over the states so far, of which there is one at first."""
+    states = [x.new_zeros(x.size(1), m.cell.hidden_size)]
+    for step in x:
+        seen = torch.stack(states, 1)
+        mixed = torch.einsum("bt,bth->bh", m.score(seen).squeeze(-1).softmax(1), seen)
+        states.append(m.cell(step, mixed))
+    return m.head(states[-1])
+
+
+def masked(m: Any, x: Tensor) -> Tensor:
+    """The states of some rows only, put back among zeros."""
+    out = m.rnn(x)[0]
+    chosen = torch.arange(x.size(1)) != 0
+    spread = out.new_zeros(x.size(1), out.size(-1)).masked_scatter(chosen.unsqueeze(-1), out[-1][chosen])
+    return m.head(spread)
+
+
+def written(m: Any, x: Tensor) -> Tensor:
+    out = m.rnn(x)[0]
+    chosen = torch.arange(x.size(1)) != 0
+    spread = out.new_zeros(x.size(1), out.size(-1))
+    spread[chosen] = out[-1][chosen]
+    return m.head(spread)
+
+
+@pytest.mark.parametrize("forward", [repeated, reversed_units, masked, written])
+def test_states_spread_chosen_and_reversed(forward: Any) -> None:
+    model = Run(forward, rnn=nn.GRU(5, 6), score=nn.Linear(6, 1), head=nn.Linear(6, 3))
+    assert cut(model, x(), {"rnn.l0": [0, 3, 4]}).rnn.hidden_size == 3
+
+
+def test_attention_over_its_own_past() -> None:
+    model = Run(past, cell=nn.GRUCell(5, 6), score=nn.Linear(6, 1), head=nn.Linear(6, 3))
+    assert cut(model, x(), {"cell": [0, 3, 4]}).cell.hidden_size == 3
