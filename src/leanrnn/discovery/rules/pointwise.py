@@ -99,7 +99,7 @@ def _takes_zero(call: Call, values: Sequence[Value], i: int) -> bool:
     place = {id(v): k for k, v in enumerate(values)}
     with _disable_current_modes():
         results = _results(call, place, [v.dtype or torch.float32 for v in values], (i,))
-    return results is None or not any(bool(r.isinf().any()) for r in results)
+        return results is None or not any(bool(r.isinf().any()) for r in results)
 
 
 def _results(
