@@ -58,6 +58,8 @@ def _sources(found: Propagation, node: Node, value: int, of: Labels) -> list[int
     """The values a state would have to be made of, or ``None`` if this operator makes no state."""
     name = node.op.overloadpacket.__name__.rstrip("_")
     inputs = node.inputs()
+    if not inputs:
+        return []  # a fresh constant, the first state
     if node.scatter is not None:
         return None if name in ("select", *_CUT) else inputs[1:2]
     if name in ("cat", "stack"):
