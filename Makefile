@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
+ZOO := .venv-zoo
+# Published models to try: names of recipes in benchmarks/zoo, or all. Empty: a chosen few.
+MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test check format bench peers clean
+.PHONY: setup demo test check format bench peers zoo clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -49,6 +52,19 @@ $(PEERS)/.installed: pyproject.toml constraints.txt benchmarks/peers-requirement
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/peers-requirements.txt
 	@touch $@
 
+# Published models, in an environment of their own that gets the packages of the models asked for; `make zoo MODELS=all`
+# (some 4 GB) also writes results/reach.json and docs/reach.md.
+zoo: $(ZOO)/.installed
+	@echo "installing what the models need into $(ZOO)"
+	@$(ZOO)/bin/python benchmarks/zoo_setup.py $(MODELS)
+	$(ZOO)/bin/python benchmarks/reach.py $(MODELS)
+
+$(ZOO)/.installed: pyproject.toml constraints.txt
+	@test -x $(ZOO)/bin/python || $(PYTHON) -m venv $(ZOO)
+	@echo "installing leanrnn into $(ZOO)"
+	@$(ZOO)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
+	rm -rf $(VENV) $(PEERS) $(ZOO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

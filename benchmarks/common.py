@@ -1,10 +1,12 @@
-"""What every benchmark shares: the machine it ran on, spread of repeated timings, and where results go."""
+"""What every benchmark shares: the machine it ran on, spread of repeated timings, where results go, and the tables that
+pages take from them."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import shlex
 import statistics
 import sys
@@ -13,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-RESULTS = Path(__file__).parents[1] / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 
 
 def environment() -> dict[str, Any]:
@@ -40,6 +44,23 @@ def write(path: Path, result: dict[str, Any]) -> None:
     command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"command": command, "environment": environment(), **result}, indent=2) + "\n")
+
+
+def count(model: nn.Module) -> int:
+    """Weights, a shared one once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def between_marks(page: str, text: str) -> str:
+    """The page with this text where its marks say that tables are written by a program."""
+    marks = re.compile(r"(<!-- tables: .*? -->\n).*(\n<!-- end of tables -->)", re.DOTALL)
+    return marks.sub(lambda match: f"{match[1]}\n{text}\n{match[2]}", page)
 
 
 def _processor() -> str:

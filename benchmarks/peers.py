@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import RESULTS, write
+from common import DOCS, RESULTS, between_marks, count, table, write
 from peer_models import HIDDEN, MODELS, build, units
 from peer_tools import TOOLS, Cut, Inputs, Way
 from torch import Tensor, nn
 
-PAGE = Path(__file__).parents[1] / "docs" / "compared.md"
+PAGE = DOCS / "compared.md"
 PACKAGES = ("leanrnn", "torch-pruning", "torch", "numpy", "scipy")
 OWN = ("peers.py", "peer_tools.py")
 ALLOWED = 1e-5  # float32, relative to the largest number of an output
@@ -100,11 +100,6 @@ def flat(result: Any) -> list[Tensor]:
     return [each.detach() for each in (result if isinstance(result, tuple) else (result,))]
 
 
-def count(model: nn.Module) -> int:
-    """Weights, a shared one once."""
-    return sum(p.numel() for p in model.parameters())
-
-
 def difference(wanted: list[Tensor], got: list[Tensor], cut: Cut) -> float:
     """The largest difference, relative to the largest number of each output; a state may have lost what was dropped."""
     worst = 0.0
@@ -171,12 +166,6 @@ def best(ways: dict[str, Any], kind: str) -> dict[str, Any]:
     return min(outcomes, key=lambda outcome: (VERDICTS.index(outcome["verdict"]), outcome.get("difference", 0.0)))
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def tables(result: dict[str, Any]) -> str:
     """What stands between the marks of docs/compared.md."""
     models, tools = result["models"], list(TOOLS)
@@ -199,8 +188,7 @@ def _both(way: dict[str, Any]) -> str:
 
 def rewritten(page: str, result: dict[str, Any]) -> str:
     """The page with the tables of this result."""
-    marks = re.compile(r"(<!-- tables: .*? -->\n).*(\n<!-- end of tables -->)", re.DOTALL)
-    return marks.sub(lambda match: f"{match[1]}\n{tables(result)}\n{match[2]}", page)
+    return between_marks(page, tables(result))
 
 
 def main() -> None:

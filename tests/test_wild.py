@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+import torch
 from families import Run
 from test_corners import cut, x
 from torch import Tensor, nn
@@ -61,3 +62,84 @@ def test_weight_drop_wrapper(training: bool) -> None:
     model = Run(head, rnn=rnn, head=nn.Linear(6, 3)).train(training)
     small = cut(model, x(), {"rnn": [0, 2, 3], "rnn.module.l1": [0, 1, 4, 5]})
     assert small.rnn.weight_hh_l0_raw.shape == (12, 3)
+
+
+class Keeps(nn.Module):
+    """States kept on the module from one call to the next, in the forms people use."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.rnn, self.head, self.form = nn.GRU(5, 6), nn.Linear(6, 3), form
+        if form == "buffer":
+            self.register_buffer("h", torch.zeros(1, 2, 6))
+        self.kept: Any = {"list": [None], "dict": {"h": None}}.get(form)
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = self.h if self.form == "buffer" else self.kept
+        before = before[0] if self.form == "list" else before["h"] if self.form == "dict" else before
+        out, h = self.rnn(x, before)
+        h = h.detach()
+        if self.form == "buffer":
+            self.h.copy_(h)
+        else:
+            self.kept = {"list": [h], "dict": {"h": h}}.get(self.form, h)
+        return self.head(out)
+
+
+@pytest.mark.parametrize("form", ["attribute", "list", "dict", "buffer"])
+def test_state_kept_on_the_module_is_cut_along(form: str) -> None:
+    model = Keeps(form).double()
+    model(x())
+    before = copy.deepcopy(model.kept)
+    small = cut(model, x(), {"rnn.l0": [0, 2, 3]})
+    assert type(small.rnn) is nn.GRU and small.rnn.hidden_size == 3
+    assert small(x()).shape == small(x()).shape == (4, 2, 3)
+    torch.testing.assert_close(model.kept, before)
+
+
+class WritesIntoList(nn.Module):
+    """States of two layers in one list, written in place; cells by hand, so that nobody accepts a former width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = nn.ModuleList([nn.Linear(11, 6), nn.Linear(12, 6)])
+        self.head, self.states, self.window = nn.Linear(6, 3), [torch.zeros(2, 6).double()] * 2, torch.rand(6).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        for step in x:
+            for i, cell in enumerate(self.cells):
+                step = self.states[i] = torch.tanh(cell(torch.cat([step, self.states[i]], -1)))
+        return self.head(step * self.window)
+
+
+def test_tensors_held_by_modules_leave_with_their_components(tmp_path: Any) -> None:
+    model = WritesIntoList().double()
+    with torch.no_grad():
+        model(x())
+    before = copy.deepcopy(model.states)
+    small = cut(model, x(), {"cells.0": [1, 2], "cells.1": [0, 1, 5]})
+    torch.testing.assert_close(model.states, before)
+    torch.testing.assert_close(small.states, [before[0][:, [1, 2]], before[1][:, [0, 1, 5]]])
+    torch.testing.assert_close(small.window, model.window[[0, 1, 5]])
+    leanrnn.save(small, tmp_path / "small.safetensors")
+    again = leanrnn.load(tmp_path / "small.safetensors", lambda: WritesIntoList().double())
+    again.window, again.states = small.window, list(small.states)
+    given = x()
+    torch.testing.assert_close(again(given), small(given))
+    groups = leanrnn.discover(model, given)
+    text = leanrnn.Groups.from_json(groups.to_json(), model)
+    twice = leanrnn.shrink(model, text, keep={"cells.0": [3]}, example=given)
+    assert twice.states[0].shape == (2, 1)
+
+
+def compiled(model: nn.Module) -> nn.Module:
+    return torch.compile(model, backend="eager")
+
+
+@pytest.mark.parametrize(("wrap", "prefix"), [(nn.DataParallel, "module"), (compiled, "_orig_mod")])
+def test_wrapped_models(wrap: Any, prefix: str) -> None:
+    model = wrap(Run(head, rnn=nn.LSTM(5, 6, 2), head=nn.Linear(6, 3)))
+    small = cut(model, x(), {f"{prefix}.rnn.l0": [0, 1, 2], f"{prefix}.rnn.l1": [4, 5]})
+    assert type(small) is type(model) and getattr(small, prefix).rnn.hidden_size == (3, 2)
+    given = x()
+    torch.testing.assert_close(small(given), getattr(small, prefix)(given))

@@ -15,10 +15,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from leanrnn.attributes import set_attribute
 from leanrnn.errors import CheckpointError, GroupsError
 from leanrnn.groups import named_tensors
-from leanrnn.surgery.cut import cut_tensors_
-from leanrnn.surgery.plan import Plan, set_number, set_plan, whole_plan
+from leanrnn.surgery.cut import cut_held_, cut_tensors_
+from leanrnn.surgery.plan import Plan, set_plan, whole_plan
 
 __all__ = ["FORMAT", "load", "save"]
 
@@ -142,7 +143,8 @@ def _check_factory(model: nn.Module, plan: Plan, path: str | os.PathLike[str]) -
 def _apply(model: nn.Module, plan: Plan) -> None:
     cut_tensors_(model, {key: np.asarray(kept, np.int64) for key, kept in plan.cuts.items()}, plan.plain)
     for (module, path), value in plan.numbers.items():
-        set_number(model, module, path, value)
+        set_attribute(model, module, path, value)
+    cut_held_(model, {place: (length, np.asarray(kept, np.int64)) for place, (length, kept) in plan.held.items()})
     set_plan(model, plan)
 
 

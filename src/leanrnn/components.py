@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from leanrnn.errors import GroupsError
 
-__all__ = ["Indices", "Layer", "Link", "Role", "Strip"]
+__all__ = ["Held", "Indices", "Layer", "Link", "Role", "Strip"]
 
 Indices = NDArray[np.int64]
 Role = Literal["weight", "bias", "carried"]
@@ -46,6 +46,19 @@ class Strip:
         return np.bincount(self.components, minlength=width).astype(np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Where the components of one layer sit along the last axis of a tensor that a module holds besides its parameters
+    and buffers, such as the state of the last call."""
+
+    module: str
+    path: tuple[str | int, ...]
+    """The attribute, then keys or positions inside it."""
+    length: int
+    positions: Indices
+    components: Indices
+
+
 @dataclass(frozen=True)
 class Link:
     """One operator that makes the group of a component what it is."""
@@ -67,6 +80,7 @@ class Layer:
     dead when its biases are zero as well."""
     links: tuple[Link, ...] = ()
     recurrent: bool = True
+    held: tuple[Held, ...] = ()
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -133,6 +147,7 @@ def layer_to_data(layer: Layer) -> dict[str, Any]:
         "needs_zero_bias": layer.needs_zero_bias,
         "links": links,
         "recurrent": layer.recurrent,
+        "held": [[h.module, list(h.path), h.length, h.positions.tolist(), h.components.tolist()] for h in layer.held],
     }
 
 
@@ -143,6 +158,10 @@ def layer_from_data(data: Mapping[str, Any]) -> Layer:
         for t, a, shape, p, c, role, reader in data["strips"]
     )
     links = tuple(Link(*item) for item in data["links"])
+    held = tuple(
+        Held(module, tuple(path), int(length), np.asarray(positions, np.int64), np.asarray(components, np.int64))
+        for module, path, length, positions, components in data["held"]
+    )
     return Layer(
-        data["name"], int(data["width"]), strips, bool(data["needs_zero_bias"]), links, bool(data["recurrent"])
+        data["name"], int(data["width"]), strips, bool(data["needs_zero_bias"]), links, bool(data["recurrent"]), held
     )

@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from leanrnn.attributes import attribute_tensors
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
@@ -62,9 +63,9 @@ def discover(
     def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
         found = propagate(tape, how)
         tie_handed_on(found, solve(found, ()).of)
-        classes = solve(found, _result_pins(found, states, solve(found, ())))
+        classes = _solved(found, states)
         wanted = ~classes.pinned & ~classes.derived
-        all_layers, narrow = _offerable(layers_of(found, classes, wanted))
+        all_layers, narrow = _offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
         layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
         groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
         if prove and groups.layers and _has_numbers(model):
@@ -109,7 +110,8 @@ def _trace(model: nn.Module, example: Any) -> Tape:
     given = copy_example(example)
     try:
         with quiet(model):
-            return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves)[0]
+            held = list(attribute_tensors(model).values())
+            return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves, held)[0]
     except Exception as error:
         raise DiscoveryError(
             f"the model's forward raised {type(error).__name__} at {user_line(error)}: {error}. "
@@ -117,11 +119,23 @@ def _trace(model: nn.Module, example: Any) -> Tape:
         ) from error
 
 
+def _solved(found: Propagation, states: Literal["auto"] | Sequence[int]) -> Classes:
+    """The classes, once it is known which outputs are results and which are states."""
+    pins, returned = _result_pins(found, states, solve(found, ()))
+    classes = solve(found, pins)
+    # A state whose layers all shrink may come back as one tensor a layer; with a layer that cannot shrink in it, it
+    # would always do so, and callers expect one tensor.
+    partly = [labels for labels in returned if len(set(classes.pinned[classes.of[labels]].tolist())) > 1]
+    if not partly:
+        return classes
+    return solve(found, [*pins, *((labels, "is returned in one tensor with a width that stays") for labels in partly)])
+
+
 def _result_pins(
     found: Propagation, states: Literal["auto"] | Sequence[int], classes: Classes
-) -> list[tuple[Labels, str]]:
-    """What reaches the result keeps its width."""
-    pins = []
+) -> tuple[list[tuple[Labels, str]], list[Labels]]:
+    """What reaches the result keeps its width; also the labels of what is returned as a state."""
+    pins, returned = [], []
     for i, value in enumerate(found.tape.outputs):
         if value not in found.values or not found.tape.floating(value):
             continue
@@ -134,8 +148,9 @@ def _result_pins(
             )
         else:
             state = i in states
+        returned += labels if state else []
         pins += [] if state else [(lab, f"reaches output {i} of the model") for lab in labels]
-    return pins
+    return pins, returned
 
 
 def _has_numbers(model: nn.Module) -> bool:

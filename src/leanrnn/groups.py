@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from leanrnn.attributes import Place
 from leanrnn.components import Indices, Layer, Link, Role, Strip, layer_from_data, layer_to_data
 from leanrnn.errors import GroupsError
 
@@ -132,13 +133,23 @@ class Groups:
                 mask[strip.positions[~masks[layer.name][strip.components]]] = False
         return {key: np.flatnonzero(mask) for key, mask in stay.items() if not mask.all()}
 
+    def kept_held(self, masks: Mapping[str, NDArray[np.bool_]]) -> dict[Place, tuple[int, Indices]]:
+        """For every tensor that a module holds besides and that loses something: its length and what stays."""
+        stay: dict[Place, NDArray[np.bool_]] = {}
+        for layer in self.layers:
+            for held in layer.held:
+                mask = stay.setdefault((held.module, held.path), np.ones(held.length, dtype=np.bool_))
+                mask[held.positions[~masks[layer.name][held.components]]] = False
+        return {place: (len(mask), np.flatnonzero(mask)) for place, mask in stay.items() if not mask.all()}
+
     def cut(self, masks: Mapping[str, NDArray[np.bool_]]) -> tuple[Layer, ...]:
         """The layers as they are after the components outside ``masks`` were cut out of every tensor."""
         kept = self.kept_positions(masks)
         shapes: dict[str, list[int]] = {s.tensor: list(s.shape) for layer in self.layers for s in layer.strips}
         for (tensor, axis), positions in kept.items():
             shapes[tensor][axis] = len(positions)
-        return tuple(_cut_layer(layer, masks[layer.name], kept, shapes) for layer in self.layers)
+        held = self.kept_held(masks)
+        return tuple(_cut_layer(layer, masks[layer.name], kept, shapes, held) for layer in self.layers)
 
     def to_json(self) -> str:
         """The groups as JSON text, without the model and the example."""
@@ -205,7 +216,11 @@ def index_tensor(positions: Indices, device: torch.device) -> Tensor:
 
 
 def _cut_layer(
-    layer: Layer, mask: NDArray[np.bool_], kept: Mapping[tuple[str, int], Indices], shapes: Mapping[str, list[int]]
+    layer: Layer,
+    mask: NDArray[np.bool_],
+    kept: Mapping[tuple[str, int], Indices],
+    shapes: Mapping[str, list[int]],
+    kept_held: Mapping[Place, tuple[int, Indices]],
 ) -> Layer:
     renumbered = np.cumsum(mask) - 1
     strips = []
@@ -217,4 +232,10 @@ def _cut_layer(
         positions = np.searchsorted(stay, strip.positions[use])
         components = renumbered[strip.components[use]]
         strips.append(replace(strip, positions=positions, components=components, shape=tuple(shapes[strip.tensor])))
-    return replace(layer, width=int(mask.sum()), strips=tuple(strips))
+    held = []
+    for item in layer.held:
+        _, stay = kept_held.get((item.module, item.path), (item.length, np.arange(item.length)))
+        use = mask[item.components]
+        positions = np.searchsorted(stay, item.positions[use])
+        held.append(replace(item, length=len(stay), positions=positions, components=renumbered[item.components[use]]))
+    return replace(layer, width=int(mask.sum()), strips=tuple(strips), held=tuple(held))

@@ -117,13 +117,12 @@ class _Reader:
                 factors.append(Factor.on(axis, self._own(ties.fresh(size), source, axis, shape), flag))
             if source.kind == "parameter":
                 self.result.recurrence.made_of[i] = self.result.recurrence.bit(i)
-        elif source.kind == "input" and source.name != "0" and self.tape.floating(i) and len(shape) > 1:
+        elif self._may_be_state(i, source):
             labels = self._own(ties.fresh(int(np.prod(shape))), source, len(shape) - 1, shape)
             axes = tuple(range(len(shape)))
             factors = [Factor(axes, labels.reshape(shape), np.zeros(shape, np.int8), frozenset((len(shape) - 1,)))]
-            factors += [
-                Factor.on(a, ties.fresh(n, f"is an axis of input {source.name}")) for a, n in enumerate(shape[:-1])
-            ]
+            what = f"is an axis of input {source.name}" if source.kind == "input" else "is an axis of a tensor"
+            factors += [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape[:-1])]
         elif source.kind == "constant" and _uniform(source):
             zero = _first_is_zero(source)
         else:
@@ -135,6 +134,13 @@ class _Reader:
             factors = [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape)]
         dtype = source.tensor.dtype if source.tensor is not None else None
         self.result.values[i] = Value(shape, tuple(factors), zero, dtype)
+
+    def _may_be_state(self, i: int, source: Source) -> bool:
+        """Whether a tensor that is no weight may lose indices of its last axis: any input but the first, with a batch
+        axis before, and whatever else the model holds on to."""
+        if not self.tape.floating(i):
+            return False
+        return source.kind == "held" or (source.kind == "input" and source.name != "0" and len(self.tape.shapes[i]) > 1)
 
     def _own(self, labels: Labels, source: Source, axis: int, shape: tuple[int, ...]) -> Labels:
         start = int(labels[0]) if labels.size else self.result.ties.count

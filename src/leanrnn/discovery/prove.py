@@ -88,6 +88,7 @@ def _joined(layers: Sequence[Layer]) -> Layer:
         strips=tuple(strip for layer in layers for strip in layer.strips),
         needs_zero_bias=any(layer.needs_zero_bias for layer in layers),
         links=tuple(link for layer in layers for link in layer.links),
+        held=tuple(held for layer in layers for held in layer.held),
     )
 
 

@@ -8,7 +8,7 @@ tape never has to think about memory.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -213,12 +213,19 @@ class _Whole(TorchFunctionMode):
 
 
 def record(
-    call: Callable[[], Any], named: dict[str, Tensor], inputs: Sequence[Tensor], leaves: Callable[[Any], list[Tensor]]
+    call: Callable[[], Any],
+    named: Mapping[str, Tensor],
+    inputs: Sequence[Tensor],
+    leaves: Callable[[Any], list[Tensor]],
+    held: Sequence[Tensor] = (),
 ) -> tuple[Tape, Any]:
-    """Run ``call`` and return the tape with what it returned; ``named`` are parameters and buffers."""
+    """Run ``call`` and return the tape with what it returned; ``named`` are parameters and buffers, ``held`` other
+    tensors of the model's own."""
     recorder = _Recorder()
     for name, tensor in named.items():
         recorder.source(tensor, "parameter" if isinstance(tensor, torch.nn.Parameter) else "buffer", name)
+    for index, tensor in enumerate(held):
+        recorder.source(tensor, "held", str(index))
     for index, tensor in enumerate(inputs):
         recorder.source(tensor, "input", str(index))
     with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), recorder:

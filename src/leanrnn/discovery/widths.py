@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leanrnn.attributes import Place
+from leanrnn.components import Held
 from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import Owner, Propagation, weights_of
@@ -44,8 +46,13 @@ def _members(found: Propagation, classes: Classes, wanted: NDArray[np.bool_]) ->
     return _Members(rows[0], rows[1], rows[2], rows[3])
 
 
-def layers_of(found: Propagation, classes: Classes, wanted: NDArray[np.bool_]) -> list[Layer]:
-    """Classes with the same signature (so many places in the same axes of the same tensors) make up one width."""
+def layers_of(
+    found: Propagation, classes: Classes, wanted: NDArray[np.bool_], places: Sequence[Place] = ()
+) -> list[Layer]:
+    """Classes with the same signature (so many places in the same axes of the same tensors) make up one width.
+
+    ``places`` is where the tensors are that the model holds besides.
+    """
     members = _members(found, classes, wanted)
     if not members.cls.size:
         return []
@@ -58,7 +65,7 @@ def layers_of(found: Propagation, classes: Classes, wanted: NDArray[np.bool_]) -
     of_member = signature[members.cls]
     seen: list[np.uint64] = list(dict.fromkeys(of_member[np.argsort(members.label, kind="stable")].tolist()))
     for mark in seen:
-        layer = _layer(found, classes, members, of_member == np.uint64(mark), roles, names)
+        layer = _layer(found, classes, members, of_member == np.uint64(mark), roles, names, places)
         if layer is not None:
             layers.append(layer)
             names.add(layer.name)
@@ -72,6 +79,7 @@ def _layer(
     use: NDArray[np.bool_],
     roles: dict[int, tuple[Role, bool]],
     names: set[str],
+    places: Sequence[Place],
 ) -> Layer | None:
     cls, owner, position = members.cls[use], members.owner[use], members.position[use]
     first: dict[int, int] = {}
@@ -97,7 +105,21 @@ def _layer(
         needs_zero_bias=bool(classes.needs_zero_bias[ids].any()),
         links=_links(found, classes, next(iter(order))),
         recurrent=bool(classes.recurrent[ids].any()),
+        held=tuple(_held(found, classes, order, places)),
     )
+
+
+def _held(found: Propagation, classes: Classes, order: dict[int, int], places: Sequence[Place]) -> Iterator[Held]:
+    """Tensors besides whose last axis has components of this layer; one that has others in another row is left as it
+    is, for modules that accept it."""
+    for owner in found.owners:
+        if owner.kind != "held":
+            continue
+        rows = classes.of[owner.start : owner.start + owner.size].reshape(-1, owner.shape[-1])
+        mine = [j for j in range(owner.shape[-1]) if int(rows[0, j]) in order]
+        if mine and (rows == rows[0]).all():
+            components = np.asarray([order[int(rows[0, j])] for j in mine], np.int64)
+            yield Held(*places[int(owner.name)], owner.shape[-1], np.asarray(mine, np.int64), components)
 
 
 def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
@@ -162,5 +184,6 @@ def _links(found: Propagation, classes: Classes, cls: int) -> tuple[Link, ...]:
 def _describe(owners: Sequence[Owner], label: int) -> str:
     for o in owners:
         if o.start <= label < o.start + o.size:
-            return f"{o.name if o.kind != 'input' else 'input ' + o.name} axis {o.axis}"
+            what = {"input": f"input {o.name}", "held": "a tensor held by a module"}.get(o.kind, o.name)
+            return f"{what} axis {o.axis}"
     return "an axis made on the way"

@@ -1,5 +1,6 @@
 """Modules that take the place of torch's own where a cut leaves them without: unequal widths, former widths, norms."""
 
+from leanrnn.layers.attention import MultiheadAttention
 from leanrnn.layers.cells import Cell, GRUCell, LSTMCell, RNNCell
 from leanrnn.layers.norms import GroupNorm, LayerNorm, RMSNorm
 from leanrnn.layers.recurrent import (
@@ -29,6 +30,7 @@ __all__ = [
     "GroupNorm",
     "LSTMCell",
     "LayerNorm",
+    "MultiheadAttention",
     "RMSNorm",
     "RNNCell",
     "Recurrent",

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from leanrnn.attributes import Place, get_attribute, set_attribute
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, index_tensor, named_tensors
-from leanrnn.surgery.plan import Plan, get_number, plan_of, set_number, set_plan
+from leanrnn.surgery.plan import Plan, plan_of, set_plan
 from leanrnn.surgery.refit import plain_, refit_
 
-__all__ = ["Masks", "Replaced", "cut_", "cut_tensors_", "new_length"]
+__all__ = ["Masks", "Replaced", "cut_", "cut_held_", "cut_tensors_", "new_length"]
 
 Indices = NDArray[np.int64]
 Masks = Mapping[str, NDArray[np.bool_]]
@@ -56,16 +57,32 @@ def cut_(model: nn.Module, groups: Groups, masks: Masks, plain: bool = True) -> 
             raise GroupsError(f"no component of layer {layer.name!r} would stay. Keep at least one, the largest.")
     tensors = groups.check(model)
     positions = groups.kept_positions(masks)
-    numbers = {(module, path): get_number(model, module, path) for module, path, of, _ in groups.remembered if not of}
+    numbers = {
+        (module, path): get_attribute(model, module, path) for module, path, of, _ in groups.remembered if not of
+    }
     lengths = {(name, axis): tensors[name].size(axis) for name, axis in positions}
     replaced = cut_tensors_(model, positions, plain)
     for module, path, of, axis in groups.remembered:
         if of and (axis is not None or all(name in masks for name in of)):
             numbers[module, path] = new_length(model, of, axis, masks)
     for (module, path), value in numbers.items():
-        set_number(model, module, path, value)
-    set_plan(model, (plan_of(model) or Plan()).then(masks, positions, lengths, numbers, plain))
+        set_attribute(model, module, path, value)
+    held = groups.kept_held(masks)
+    cut_held_(model, held)
+    set_plan(model, (plan_of(model) or Plan()).then(masks, positions, lengths, numbers, held, plain))
     return replaced
+
+
+def cut_held_(model: nn.Module, held: Mapping[Place, tuple[int, Indices]]) -> None:
+    """Keep only these positions of the last axis of tensors that modules hold; one that is not there now is left out,
+    as states come and go."""
+    for (module, path), (length, kept) in held.items():
+        try:
+            tensor = get_attribute(model, module, path)
+        except (AttributeError, LookupError, TypeError):
+            continue
+        if isinstance(tensor, Tensor) and tensor.dim() and tensor.size(-1) == length:
+            set_attribute(model, module, path, _picked(tensor.detach(), {-1: kept}))
 
 
 def new_length(model: nn.Module, of: Sequence[str], axis: int | None, masks: Masks) -> int:

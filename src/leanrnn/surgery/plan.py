@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-__all__ = ["Plan", "Remembered", "get_number", "plan_of", "set_number", "set_plan", "whole_plan"]
+from leanrnn.attributes import Place
+
+__all__ = ["Plan", "Remembered", "plan_of", "set_plan", "whole_plan"]
 
 Indices = NDArray[np.int64]
 _ATTRIBUTE = "_leanrnn_plan"
@@ -39,8 +40,10 @@ class Plan:
     cuts: Mapping[tuple[str, int], list[int]] = field(default_factory=dict)
     lengths: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """How long each cut axis was in the dense model."""
-    numbers: Mapping[tuple[str, tuple[str | int, ...]], int] = field(default_factory=dict)
+    numbers: Mapping[Place, int] = field(default_factory=dict)
     """Numbers in the user's modules that were set to a new width."""
+    held: Mapping[Place, tuple[int, list[int]]] = field(default_factory=dict)
+    """Tensors that modules hold besides: how long their last axis was in the dense model, and what stays of it."""
     plain: bool = True
 
     def then(
@@ -48,7 +51,8 @@ class Plan:
         masks: Mapping[str, NDArray[np.bool_]],
         cuts: Mapping[tuple[str, int], Indices],
         lengths: Mapping[tuple[str, int], int],
-        numbers: Mapping[tuple[str, tuple[str | int, ...]], int],
+        numbers: Mapping[Place, int],
+        held: Mapping[Place, tuple[int, Indices]],
         plain: bool,
     ) -> Plan:
         """This plan followed by another cut of the model it left."""
@@ -56,9 +60,13 @@ class Plan:
         # A layer that was found again under the name of another one is not the same layer.
         same = {name: kept for name, kept in self.layers.items() if len(masks.get(name, kept)) == len(kept)}
         first = {**lengths, **self.lengths}
-        return Plan(_chained(same, layers), _chained(self.cuts, cuts), first, {**self.numbers, **numbers}, plain)
+        kept = _chained(
+            {place: kept for place, (_, kept) in self.held.items()}, {place: kept for place, (_, kept) in held.items()}
+        )
+        lost = {place: ({**held, **self.held}[place][0], kept[place]) for place in kept}
+        return Plan(_chained(same, layers), _chained(self.cuts, cuts), first, {**self.numbers, **numbers}, lost, plain)
 
-    def with_numbers(self, numbers: Mapping[tuple[str, tuple[str | int, ...]], int]) -> Plan:
+    def with_numbers(self, numbers: Mapping[Place, int]) -> Plan:
         """This plan with further numbers set."""
         return replace(self, numbers={**self.numbers, **numbers})
 
@@ -69,6 +77,7 @@ class Plan:
             {(f"{name}.{tensor}", axis): kept for (tensor, axis), kept in self.cuts.items()},
             {(f"{name}.{tensor}", axis): length for (tensor, axis), length in self.lengths.items()},
             {(f"{name}.{owner}".rstrip("."), path): n for (owner, path), n in self.numbers.items()},
+            {(f"{name}.{owner}".rstrip("."), path): kept for (owner, path), kept in self.held.items()},
             self.plain,
         )
 
@@ -76,13 +85,16 @@ class Plan:
         """This plan and that of another part of the same model."""
         layers, cuts = {**self.layers, **other.layers}, {**self.cuts, **other.cuts}
         lengths, numbers = {**self.lengths, **other.lengths}, {**self.numbers, **other.numbers}
-        return Plan(layers, cuts, lengths, numbers, self.plain and other.plain)
+        return Plan(layers, cuts, lengths, numbers, {**self.held, **other.held}, self.plain and other.plain)
 
     def to_json(self) -> str:
         """The plan as JSON text."""
         cuts = [[*key, self.lengths[key], kept] for key, kept in self.cuts.items()]
         numbers = [[module, list(path), value] for (module, path), value in self.numbers.items()]
-        return json.dumps({"layers": dict(self.layers), "cuts": cuts, "numbers": numbers, "plain": self.plain})
+        held = [[module, list(path), length, kept] for (module, path), (length, kept) in self.held.items()]
+        return json.dumps(
+            {"layers": dict(self.layers), "cuts": cuts, "numbers": numbers, "held": held, "plain": self.plain}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -91,7 +103,11 @@ class Plan:
         cuts = {(str(tensor), int(axis)): [int(i) for i in kept] for tensor, axis, _, kept in data["cuts"]}
         lengths = {(str(tensor), int(axis)): int(length) for tensor, axis, length, _ in data["cuts"]}
         numbers = {(str(module), tuple(path)): int(value) for module, path, value in data["numbers"]}
-        return cls(dict(data["layers"]), cuts, lengths, numbers, bool(data["plain"]))
+        held = {
+            (str(module), tuple(path)): (int(length), [int(i) for i in kept])
+            for module, path, length, kept in data["held"]
+        }
+        return cls(dict(data["layers"]), cuts, lengths, numbers, held, bool(data["plain"]))
 
 
 def plan_of(model: nn.Module) -> Plan | None:
@@ -117,37 +133,6 @@ def whole_plan(model: nn.Module) -> Plan:
 def set_plan(model: nn.Module, plan: Plan) -> None:
     """Keep ``plan`` with the model; a deep copy of the model has it too."""
     vars(model)[_ATTRIBUTE] = plan
-
-
-def get_number(model: nn.Module, module: str, path: Sequence[str | int]) -> int:
-    """A number a module remembers, such as ``hidden_size`` or an entry of a list of sizes."""
-    found: Any = model.get_submodule(module)
-    for key in path:
-        found = cast(Any, found)[key] if isinstance(found, list | tuple | dict) else getattr(found, str(key))
-    return cast(int, found)
-
-
-def set_number(model: nn.Module, module: str, path: Sequence[str | int], value: int) -> None:
-    """Set a number a module remembers; a list or an object it stands in is copied, as others may share it."""
-    owner = model.get_submodule(module)
-    setattr(owner, str(path[0]), _with(getattr(owner, str(path[0])), path[1:], value))
-
-
-def _with(container: Any, path: Sequence[str | int], value: int) -> Any:
-    if not path:
-        return value
-    key, rest = path[0], path[1:]
-    if isinstance(container, tuple):
-        items = list(container)
-        items[int(key)] = _with(items[int(key)], rest, value)
-        return type(container)(*items) if hasattr(container, "_fields") else type(container)(items)
-    found = copy.copy(container)
-    if isinstance(found, list | dict):
-        cast(Any, found)[key] = _with(cast(Any, found)[key], rest, value)
-    else:
-        # Also a frozen dataclass, of which this is a fresh copy.
-        object.__setattr__(found, str(key), _with(getattr(found, str(key)), rest, value))
-    return found
 
 
 def _chained(first: Mapping[Any, list[int]], second: Mapping[Any, Indices]) -> dict[Any, list[int]]:

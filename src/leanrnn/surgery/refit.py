@@ -32,7 +32,6 @@ _LENGTHS: dict[type[nn.Module], tuple[tuple[str, str, int], ...]] = {
     nn.EmbeddingBag: (("num_embeddings", "weight", 0), ("embedding_dim", "weight", 1)),
     nn.PReLU: (("num_parameters", "weight", 0),),
     nn.modules.batchnorm._NormBase: (("num_features", "running_mean", 0), ("num_features", "weight", 0)),
-    nn.MultiheadAttention: (("kdim", "k_proj_weight", 1), ("vdim", "v_proj_weight", 1)),
 }
 
 
@@ -145,6 +144,19 @@ def _group_norm(module: Any, kept: Kept, plain: bool) -> None:
         module.full_count, module.counts = full, counts
 
 
+def _attention(module: Any, kept: Kept, plain: bool) -> None:
+    packed = module.in_proj_weight
+    inputs = [packed] * 3 if packed is not None else [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight]
+    before = vars(module).get("scale", (module.embed_dim // module.num_heads) ** -0.5)
+    module.embed_dim, module.kdim, module.vdim = (weight.size(1) for weight in inputs)
+    module.head_dim = module.out_proj.weight.size(1) // module.num_heads
+    cls = _variant(type(module), layers.MultiheadAttention)
+    if cls is not None:
+        module.__class__, module.scale = cls, before
+        # torch's encoder layer takes all weights to itself, and one width with them, unless told that they differ.
+        module._qkv_same_embed_dim = False
+
+
 _CELLS: dict[type[nn.Module], type[nn.Module]] = {
     nn.LSTMCell: layers.LSTMCell,
     nn.GRUCell: layers.GRUCell,
@@ -157,6 +169,7 @@ _SPECIAL: dict[type[nn.Module], Callable[[Any, Kept, bool], None]] = {
     nn.LayerNorm: _whole_norm,
     nn.RMSNorm: _whole_norm,
     nn.GroupNorm: _group_norm,
+    nn.MultiheadAttention: _attention,
 }
 
 

@@ -7,29 +7,27 @@ equal an old width, or a multiple, are set to the new one, and what makes the mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from leanrnn.attributes import Place, get_attribute, leaves_of, set_attribute
 from leanrnn.groups import Groups
 from leanrnn.layers import Recurrent
 from leanrnn.surgery.cut import Masks, new_length
-from leanrnn.surgery.plan import Plan, Remembered, get_number, plan_of, set_number, set_plan
+from leanrnn.surgery.plan import Plan, Remembered, plan_of, set_plan
 
 __all__ = ["settle"]
 
-Number = tuple[str, tuple[str | int, ...]]
-"""A number in a module: the module's name and the path of the attribute."""
 Source = tuple[tuple[str, ...], int | None]
 """What a number is the width of: layers side by side, or a tensor and its axis; nothing for the width before any
 cut."""
-Choice = dict[Number, Source]
+Choice = dict[Place, Source]
 MULTIPLES = 8
 """How many times a layer's width a number may be: four gates of two directions."""
-_OWN = frozenset(vars(nn.Module()))
 Check = Callable[[nn.Module], object]
 
 
@@ -54,7 +52,7 @@ def settle(model: nn.Module, groups: Groups, masks: Masks, check: Check) -> tupl
     return tuple(Remembered(module, path, *source) for (module, path), source in choice.items())
 
 
-def _search(model: nn.Module, options: Mapping[Number, list[Source]], masks: Masks, check: Check) -> Choice | None:
+def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Masks, check: Check) -> Choice | None:
     """Add the number with which the run gets farthest, until it passes; at last try all of them at once."""
     choice: Choice = {}
     reached = _progress(model, choice, masks, check)
@@ -75,7 +73,7 @@ def _search(model: nn.Module, options: Mapping[Number, list[Source]], masks: Mas
 
 def _progress(model: nn.Module, choice: Choice, masks: Masks, check: Check) -> float:
     """Operators executed before the check failed, infinite if it passed; the model's numbers are set back."""
-    before = {key: get_number(model, *key) for key in choice}
+    before = {key: get_attribute(model, *key) for key in choice}
     counter = _Counter()  # type: ignore[no-untyped-call]
     try:
         _set(model, _values(model, choice, masks))
@@ -99,20 +97,20 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _values(model: nn.Module, choice: Choice, masks: Masks) -> dict[Number, int]:
+def _values(model: nn.Module, choice: Choice, masks: Masks) -> dict[Place, int]:
     return {
         key: new_length(model, of, axis, masks) if of else _former(model, key[0]) for key, (of, axis) in choice.items()
     }
 
 
-def _set(model: nn.Module, numbers: Mapping[Number, int]) -> None:
+def _set(model: nn.Module, numbers: Mapping[Place, int]) -> None:
     for (module, path), value in numbers.items():
-        set_number(model, module, path, value)
+        set_attribute(model, module, path, value)
 
 
-def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Number, list[Source]]:
+def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Place, list[Source]]:
     """Numbers that equal an old width or length, and the layers and tensors it could be the width of."""
-    found: dict[Number, list[Source]] = {}
+    found: dict[Place, list[Source]] = {}
     lengths = {(s.tensor, s.axis): s.shape[s.axis] for la in groups for s in la.strips}
     cut = {key: lengths[key] for key in groups.kept_positions(masks)}
     for name, module in model.named_modules():
@@ -122,7 +120,9 @@ def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Number, lis
         if type(module).__module__.startswith(("torch.", "leanrnn.")):
             continue
         sources = _sources(name, groups, masks, cut)
-        for path, value in _numbers(module):
+        for path, value in leaves_of(module):
+            if type(value) is not int:
+                continue
             fitting: dict[int, Source] = {}
             for source in sources.get(value, ()):
                 fitting.setdefault(new_length(model, *source, masks), source)
@@ -148,30 +148,6 @@ def _sources(module: str, groups: Groups, masks: Masks, cut: Mapping[tuple[str, 
         if tensor.startswith(prefix):
             found.setdefault(length, []).append(((tensor,), axis))
     return found
-
-
-def _numbers(module: nn.Module) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    for name, value in vars(module).items():
-        if name not in _OWN:
-            yield from (((name, *path), number) for path, number in _inside(value, 2))
-
-
-def _inside(value: Any, depth: int) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Numbers in lists, mappings and plain objects such as a configuration, with the way to them."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        yield (), value
-        return
-    if not depth or isinstance(value, Tensor | nn.Module | str | type) or callable(value):
-        return
-    items: Sequence[tuple[Any, Any]] = ()
-    if isinstance(value, list | tuple):
-        items = list(enumerate(value))
-    elif isinstance(value, dict):
-        items = [(key, item) for key, item in value.items() if isinstance(key, str | int)]
-    elif hasattr(value, "__dict__"):
-        items = list(vars(value).items())
-    for key, item in items:
-        yield from (((key, *path), number) for path, number in _inside(item, depth - 1))
 
 
 def _former(model: nn.Module, name: str) -> int:

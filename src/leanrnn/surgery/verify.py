@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from leanrnn.attributes import attribute_tensors
 from leanrnn.groups import Layer, index_tensor, named_tensors
 from leanrnn.layers import States
 from leanrnn.surgery.copying import copy_example, copy_model, user_line
@@ -115,7 +117,10 @@ def quiet(model: nn.Module) -> Iterator[None]:
     devices = {p.device for p in model.parameters() if p.device.type in ("cuda", "xpu")}
     kind = next(iter(devices)).type if devices else "cuda"
     saved = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in model.modules()]
-    values = {id(b): (b, b.detach().clone()) for *_, buffers in saved for b in buffers.values() if b is not None}
+    written = [b for *_, buffers in saved for b in buffers.values() if b is not None]
+    written += attribute_tensors(model).values()
+    values = {id(t): (t, t.detach().clone()) for t in written}
+    lists = [(value, copy.copy(value)) for _, attributes, *_ in saved for value in attributes.values() if _fills(value)]
     # cuDNN draws the dropout between layers inside one kernel, where no one can hold it still.
     fused = torch.backends.cudnn.flags(enabled=False) if devices and model.training else contextlib.nullcontext()
     try:
@@ -131,9 +136,17 @@ def quiet(model: nn.Module) -> Iterator[None]:
             for table, before in ((module._parameters, parameters), (module._buffers, buffers)):
                 table.clear()
                 table.update(before)  # type: ignore[arg-type]  # of parameters or of buffers, as it was
+        for container, before in lists:
+            container.clear()
+            container.extend(before) if isinstance(container, list) else container.update(before)
         with torch.no_grad():
-            for buffer, value in values.values():
-                buffer.copy_(value)
+            for tensor, value in values.values():
+                tensor.copy_(value)
+
+
+def _fills(value: Any) -> bool:
+    """Whether an attribute is a list or mapping that a forward may write into."""
+    return type(value) in (list, dict)
 
 
 class Constant(TorchDispatchMode):  # type: ignore[no-untyped-call]

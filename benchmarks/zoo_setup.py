@@ -1,0 +1,48 @@
+"""Install the packages of some published models beside leanrnn; see zoo/packages.py for which and why so.
+
+python benchmarks/zoo_setup.py NAME ...    # into the environment of this python
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from zoo import RECIPES
+from zoo.packages import CHOSEN, OLDER, pinned
+
+
+def install(pins: list[str], *options: str) -> None:
+    """Exactly these: what they themselves ask for is not looked at."""
+    if pins:
+        command = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*command, *options, *pins], check=True)
+
+
+def without_cuda() -> None:
+    """Take torchaudio's libraries away where torch has no CUDA.
+
+    The package index has torchaudio for CUDA alone. It loads what it finds in this folder, and fails; where it finds
+    nothing it does without. No model here needs what is in them.
+    """
+    spec = find_spec("torchaudio")
+    if torch.version.cuda is None and spec is not None and spec.origin is not None:
+        for library in (Path(spec.origin).parent / "lib").glob("*.so"):
+            library.unlink()
+
+
+def main() -> None:
+    """Install for the models that were named."""
+    names = sys.argv[1:] or CHOSEN
+    names = tuple(RECIPES) if "all" in names else names
+    newer, older = pinned(names)
+    install(newer)
+    install(older, "--target", str(OLDER), "--upgrade")
+    without_cuda()
+
+
+if __name__ == "__main__":
+    main()
