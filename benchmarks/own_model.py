@@ -13,14 +13,15 @@ import sysconfig
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
-from pathlib import Path
 
-import leanrnn
 import torch
+from common import DOCS
 from torch import Tensor, nn
 from zoo import RECIPES
 
-PAGE = Path(__file__).parents[1] / "docs" / "your-own-model.md"
+import leanrnn
+
+PAGE = DOCS / "your-own-model.md"
 COMMAND = "python benchmarks/own_model.py"
 
 
@@ -68,14 +69,15 @@ def states() -> None:
     print(groups)
     small = leanrnn.shrink(model, groups, keep_widths={"rnn.l0": 5, "rnn.l1": 3})
     whole, state = small(words, None)
-    print("states are", [tuple(part.shape) for part in state])
+    print("h and c by layer:", [[tuple(layer.shape) for layer in part] for part in state])
     scores, state = [], None
     for word in words.split(1, dim=1):
         score, state = small(word, state)
         scores.append(score)
-    print("word by word, at most", float((torch.cat(scores, 1) - whole).abs().max()), "from all at once")
+    apart = float((torch.cat(scores, 1) - whole).abs().max())
+    print(f"word by word, at most {apart:.0e} from all at once")
     wide = tuple(torch.zeros(2, 2, 8) for _ in range(2))  # what a caller makes who knows the old width
-    print("states of the old width are taken:", bool(torch.equal(small(words, wide)[0], whole)))
+    print("states of the old width are taken:", torch.equal(small(words, wide)[0], whole))
 
 
 TASKS: dict[str, Callable[[], None]] = {

@@ -2,8 +2,8 @@
 
 python benchmarks/published_speech.py FOLDER      # downloads the packages below into FOLDER (Debian or Ubuntu, no root)
 
-The speech is that of programs people have recorded their own voices for: letters, words and short phrases in a children's
-alphabet tutor, a drawing toy, a paint program, and the prompts of a telephone exchange. One set is one language of one
+The speech is that of programs that people lent their voices to: letters, words and phrases in an alphabet tutor for
+children, a drawing toy and a paint program, and the prompts of a telephone exchange. One set is one language of one
 program, and stands for one speaker: who spoke is written nowhere. A folder of one's own, with a subfolder for every
 speaker, serves as well.
 """
@@ -57,17 +57,20 @@ class Speech(NamedTuple):
     speakers: dict[str, Floats]
 
 
-def fetch(folder: Path) -> dict[str, str]:
-    """Download and unpack the packages; their versions."""
+def fetch(folder: Path) -> None:
+    """Download and unpack the packages that are not there yet."""
     folder.mkdir(parents=True, exist_ok=True)
     for package in PACKAGES:
-        if not list(folder.glob(f"{package}_*.deb")):
+        if package not in packages(folder):
             subprocess.run(["apt-get", "download", package], cwd=folder, check=True)
-    found = {}
-    for archive in sorted(folder.glob("*.deb")):
-        subprocess.run(["dpkg-deb", "-x", archive.name, "."], cwd=folder, check=True)
-        found[archive.name.split("_")[0]] = archive.name.split("_")[1].replace("%3a", ":")
-    return found
+            archive = next(folder.glob(f"{package}_*.deb"))
+            subprocess.run(["dpkg-deb", "-x", archive.name, "."], cwd=folder, check=True)
+
+
+def packages(folder: Path) -> dict[str, str]:
+    """Versions of the packages that were fetched."""
+    names = [archive.name.replace("%3a", ":").split("_") for archive in sorted(folder.glob("*.deb"))]
+    return {name: version for name, version, _ in names}
 
 
 def sets(folder: Path) -> dict[str, list[Path]]:
@@ -189,12 +192,11 @@ def utterances(mel: Floats, most: int = 20) -> Floats:
 
 
 def main() -> None:
-    """Fetch, and say what is there."""
+    """Fetch, prepare, and say what is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    for package, version in fetch(folder).items():
-        print(package, version)
+    fetch(folder)
     speech = read(folder)
     for kind in Speech._fields:
         print(f"{kind}: {', '.join(getattr(speech, kind))}")
