@@ -143,7 +143,8 @@ def read(folder: Path) -> Speech:
     """All speech of a folder; computed once, then read from ``mels.npz`` in it."""
     cache = folder / "mels.npz"
     if not cache.exists():
-        np.savez(cache, **_arrays(folder))
+        arrays: Any = _arrays(folder)
+        np.savez(cache, **arrays)
     with np.load(cache) as stored:
         arrays = {name: stored[name] for name in stored.files}
     speech = Speech({}, {}, {})
