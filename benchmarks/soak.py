@@ -43,8 +43,7 @@ def one(seed: int) -> Outcome:
     try:
         return examine(build(rng), rng)
     except Exception as error:
-        place = f"{Path(__file__).parents[1]}{os.sep}"
-        return Outcome(faults=[f"{type(error).__name__}: {error}".replace(place, "")])
+        return Outcome(faults=[f"{type(error).__name__}: {error}"])
 
 
 def outcomes(seeds: range, jobs: int) -> Iterator[tuple[int, Outcome]]:
@@ -75,7 +74,7 @@ class Tally:
         self.pinned.update({kind: len(reasons) for kind, reasons in outcome.pinned.items()})
         self.reasons.update(_plain(reason) for reasons in outcome.pinned.values() for reason in reasons)
         for found, where in ((outcome.faults, self.mismatches), (outcome.dropped, self.only_proof)):
-            for text in found:
+            for text in (message.replace(f"{Path(__file__).parents[1]}{os.sep}", "") for message in found):
                 print(f"seed {seed}: {text}", flush=True)
                 where.append({"seed": seed, "what": text})
 

@@ -24,8 +24,8 @@ SEEN = {
     "sort": lambda m, y: y.sort(-1).values,
     "mean": lambda m, y: y - y.mean(-1, keepdim=True),
     "layer_norm": lambda m, y: F.layer_norm(y, y.shape[-1:]),
-    "flip": lambda m, y: y.flip(-1),
-    "cumsum": lambda m, y: y.cumsum(-1),
+    "roll": lambda m, y: y.roll(1, -1),
+    "cumprod": lambda m, y: y.cumprod(-1),
     "index": lambda m, y: y[..., torch.randperm(y.size(-1))],
     "fft": lambda m, y: torch.fft.fft(y).real,
 }

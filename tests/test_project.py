@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "leanrnn"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only what stands before it (files of one folder among themselves as they like).
-ORDER = """errors components attributes groups layers surgery discovery discover
+ORDER = """errors components attributes groups layers surgery discovery operators discover
 norms schedule penalty threshold choose shrink training sparsify checkpoint demo factory cli""".split()
 USERS = {"demo", "cli"}  # these use the public names only, as anybody would
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leanrnn.discover import discover as discover
     from leanrnn.groups import Groups as Groups
     from leanrnn.groups import Layer as Layer
+    from leanrnn.operators import register as register
     from leanrnn.penalty import L1 as L1
     from leanrnn.penalty import GroupLasso as GroupLasso
     from leanrnn.schedule import constant as constant
@@ -49,6 +50,7 @@ __all__ = [
     "linear_ramp",
     "load",
     "off_from",
+    "register",
     "save",
     "shrink",
 ]
@@ -67,6 +69,7 @@ _HOMES = {
     "off_from": "schedule",
     "discover": "discover",
     "load": "checkpoint",
+    "register": "operators",
     "save": "checkpoint",
     "shrink": "shrink",
 }

@@ -133,6 +133,11 @@ def _by_tensor(strips: Iterator[Strip]) -> dict[str, list[Strip]]:
     return found
 
 
+def layer_key(layer: Layer) -> tuple[tuple[str, int, bytes, bytes], ...]:
+    """What tells a layer from others: the same places of the same tensors, whatever its name."""
+    return tuple(sorted((s.tensor, s.axis, s.positions.tobytes(), s.components.tobytes()) for s in layer.strips))
+
+
 def layer_to_data(layer: Layer) -> dict[str, Any]:
     """A layer as plain JSON data."""
     strips = [

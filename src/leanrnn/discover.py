@@ -11,6 +11,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.attributes import attribute_tensors
+from leanrnn.components import layer_key
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
@@ -19,7 +20,7 @@ from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape, record
 from leanrnn.discovery.widths import layers_of, width_name
-from leanrnn.errors import DiscoveryError
+from leanrnn.errors import DiscoveryError, OperatorError
 from leanrnn.groups import Groups, Layer, named_tensors
 from leanrnn.surgery.copying import copy_example, user_line
 from leanrnn.surgery.verify import call, leaves, quiet
@@ -60,6 +61,8 @@ def discover(
     check_supported(model, example)
     tape = _trace(model, example)
 
+    proven: dict[frozenset[Any], Groups] = {}
+
     def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
         found = propagate(tape, how)
         tie_handed_on(found, solve(found, ()).of)
@@ -69,6 +72,10 @@ def discover(
         layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
         groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
         if prove and groups.layers and _has_numbers(model):
+            # Most readings agree, and each proof runs the model many times.
+            known = proven.setdefault(frozenset(map(layer_key, layers)), groups)
+            if known is not groups:
+                return known, all_layers
             prove_layers(model, groups, example, _input_hints(found, classes, groups))
         return groups, all_layers
 
@@ -112,6 +119,8 @@ def _trace(model: nn.Module, example: Any) -> Tape:
         with quiet(model):
             held = list(attribute_tensors(model).values())
             return record(lambda: call(model, given), named_tensors(model), leaves(given), leaves, held)[0]
+    except OperatorError:
+        raise
     except Exception as error:
         raise DiscoveryError(
             f"the model's forward raised {type(error).__name__} at {user_line(error)}: {error}. "
@@ -121,11 +130,11 @@ def _trace(model: nn.Module, example: Any) -> Tape:
 
 def _solved(found: Propagation, states: Literal["auto"] | Sequence[int]) -> Classes:
     """The classes, once it is known which outputs are results and which are states."""
-    pins, returned = _result_pins(found, states, solve(found, ()))
+    pins, stacked = _result_pins(found, states, solve(found, ()))
     classes = solve(found, pins)
     # A state whose layers all shrink may come back as one tensor a layer; with a layer that cannot shrink in it, it
     # would always do so, and callers expect one tensor.
-    partly = [labels for labels in returned if len(set(classes.pinned[classes.of[labels]].tolist())) > 1]
+    partly = [labels for labels in stacked if len(set(classes.pinned[classes.of[labels]].tolist())) > 1]
     if not partly:
         return classes
     return solve(found, [*pins, *((labels, "is returned in one tensor with a width that stays") for labels in partly)])
@@ -134,12 +143,13 @@ def _solved(found: Propagation, states: Literal["auto"] | Sequence[int]) -> Clas
 def _result_pins(
     found: Propagation, states: Literal["auto"] | Sequence[int], classes: Classes
 ) -> tuple[list[tuple[Labels, str]], list[Labels]]:
-    """What reaches the result keeps its width; also the labels of what is returned as a state."""
-    pins, returned = [], []
+    """What reaches the result keeps its width; also the labels of returned states of several layers, stacked."""
+    pins, stacked = [], []
     for i, value in enumerate(found.tape.outputs):
         if value not in found.values or not found.tape.floating(value):
             continue
-        labels = [f.labels[f.labels >= 0] for f in found.values[value].factors if found.ties.loose(f.labels)]
+        factors = [f for f in found.values[value].factors if found.ties.loose(f.labels)]
+        labels = [f.labels[f.labels >= 0] for f in factors]
         if states == "auto":
             state = (
                 i > 0
@@ -148,9 +158,12 @@ def _result_pins(
             )
         else:
             state = i in states
-        returned += labels if state else []
-        pins += [] if state else [(lab, f"reaches output {i} of the model") for lab in labels]
-    return pins, returned
+        if state:
+            stacked += [lab for lab, f in zip(labels, factors, strict=True) if f.main != set(f.axes)]
+        else:
+            reason = f"reaches output {i} of the model (states=[{i}], if callers take it narrower)"
+            pins += [(lab, reason) for lab in labels]
+    return pins, stacked
 
 
 def _has_numbers(model: nn.Module) -> bool:

@@ -5,6 +5,7 @@ __all__ = [
     "DiscoveryError",
     "GroupsError",
     "LeanRNNError",
+    "OperatorError",
     "ShrinkError",
     "UnsupportedModelError",
 ]
@@ -20,6 +21,10 @@ class UnsupportedModelError(LeanRNNError):
 
 class DiscoveryError(LeanRNNError):
     """The model ran, but no recurrent width was found, or the example does not fit the model."""
+
+
+class OperatorError(LeanRNNError):
+    """A rule given to ``leanrnn.register`` makes no sense, or does not fit the operator."""
 
 
 class GroupsError(LeanRNNError):

@@ -58,6 +58,8 @@ class Value:
     factors: tuple[Factor, ...] = ()
     zero: bool = False
     dtype: torch.dtype | None = None
+    numbers: Labels | None = None
+    """What is in it, for a tensor of positions that the code made of nothing."""
 
     @property
     def ndim(self) -> int:
@@ -152,6 +154,10 @@ def reshape(value: Value, shape: Sequence[int]) -> Value:
     for old, new in blocks:
         if len(old) == len(new) == 1:
             continue
+        if any(value.shape[a] > 1 for a in old):
+            # An axis of length one adds nothing to what it is merged with, and can lose nothing.
+            ones = {a for a in old if value.shape[a] == 1}
+            factors = [f for f in factors if f is None or not f.main <= ones]
         for i, factor in enumerate(factors):
             if factor is not None and set(old) & set(factor.axes):
                 factors[i] = _reshape_block(factor, value.shape, old)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.labels import Factor, Labels, Value
@@ -133,7 +134,7 @@ class _Reader:
             )
             factors = [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape)]
         dtype = source.tensor.dtype if source.tensor is not None else None
-        self.result.values[i] = Value(shape, tuple(factors), zero, dtype)
+        self.result.values[i] = Value(shape, tuple(factors), zero, dtype, _numbers(source))
 
     def _may_be_state(self, i: int, source: Source) -> bool:
         """Whether a tensor that is no weight may lose indices of its last axis: any input but the first, with a batch
@@ -165,14 +166,20 @@ class _Reader:
         for i, out in zip(node.outs, outs, strict=False):
             if i >= 0 and out is not None:
                 values[i] = replace(out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i])
-                if self.how.constants and not node.inputs() and not out.factors:
-                    values[i] = self._labelled(values[i])
+                if node.name in _COPIES:
+                    values[i] = replace(values[i], numbers=values[node.inputs()[0]].numbers)
+                if self.how.constants and not out.factors:
+                    values[i] = self._labelled(values[i], node.inputs())
         self.result.recurrence.note(node, call)
 
-    def _labelled(self, constant: Value) -> Value:
+    def _labelled(self, constant: Value, like: Sequence[int]) -> Value:
         fresh = self.result.ties.fresh
         flag = 2 if constant.zero else 0
-        return replace(constant, factors=tuple(Factor.on(a, fresh(n), flag) for a, n in enumerate(constant.shape)))
+        factors = [Factor.on(a, fresh(n), flag) for a, n in enumerate(constant.shape)] if not like else []
+        if len(like) == 1 and self.result.values[like[0]].shape == constant.shape:
+            models = self.result.values[like[0]].factors
+            factors = [replace(f, zero=np.full_like(f.zero, flag)) for f in models]
+        return replace(constant, factors=tuple(factors))
 
     def _call(self, node: Node, soft: bool) -> Call:
         ties, weights = self.result.ties, set()
@@ -208,6 +215,18 @@ class _Reader:
         base = torch.empty(call["self"].shape, device="meta")
         arguments = [call[a.name] if a.name != "self" else base for a in node.op._schema.arguments]
         return [tuple(t.shape) for t in node.op(*arguments)]
+
+
+_COPIES = ("aten.lift_fresh", "aten.lift_fresh_copy", "aten.clone", "aten.detach", "aten.alias", "aten._to_copy")
+
+
+def _numbers(source: Source) -> Labels | None:
+    """The positions in a constant, such as the list of a reversed axis."""
+    tensor = source.tensor
+    known = source.kind == "constant" and tensor is not None and tensor.dtype == torch.int64 and tensor.dim() == 1
+    if not known or tensor is None or tensor.device.type == "meta" or isinstance(tensor, FakeTensor):
+        return None
+    return np.asarray(tensor.tolist(), np.int64)
 
 
 def _uniform(source: Source) -> bool:

@@ -158,5 +158,5 @@ class Recurrence:
             if new and a and b and a != b and any(a & g and b & g and a & g != b & g for g in self._slices.values()):
                 for labels in new:
                     self._met[int(labels.max())] = self._met.get(int(labels.max()), 0) + 1
-                    self.meetings.append((labels.reshape(-1), self._before.get(j, 0)))
+                    self.meetings.append((labels.reshape(-1), self._before.get(i, 0) | self._before.get(j, 0)))
                 return

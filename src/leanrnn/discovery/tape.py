@@ -23,6 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
+from leanrnn.discovery.instead import instead_of
+
 __all__ = ["Node", "Ref", "Tape", "opaque_kernels_off", "record"]
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -171,6 +173,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        instead = instead_of(func)
+        if instead is not None:
+            with self:
+                return instead(*args, **kwargs)
         result = func(*args, **kwargs)
         where = _where()
         refs = tree_map(lambda a: Ref(self.read(a, where)) if isinstance(a, Tensor) else a, (args, kwargs))

@@ -7,7 +7,7 @@ equal an old width, or a multiple, are set to the new one, and what makes the mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -19,6 +19,7 @@ from leanrnn.groups import Groups
 from leanrnn.layers import Recurrent
 from leanrnn.surgery.cut import Masks, new_length
 from leanrnn.surgery.plan import Plan, Remembered, plan_of, set_plan
+from leanrnn.surgery.reads import places_read
 
 __all__ = ["settle"]
 
@@ -53,12 +54,15 @@ def settle(model: nn.Module, groups: Groups, masks: Masks, check: Check) -> tupl
 
 
 def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Masks, check: Check) -> Choice | None:
-    """Add the number with which the run gets farthest, until it passes; at last try all of them at once."""
+    """Of the numbers read so far, add the one with which the run gets farthest, until it passes; at last try all of
+    them at once."""
     choice: Choice = {}
     reached = _progress(model, choice, masks, check)
-    left = dict(options)
-    while left:
-        trials = [{**choice, key: source} for key, sources in left.items() for source in sources]
+    while True:
+        left = _read(model, options.keys() - choice.keys(), choice, masks, check)
+        trials = [{**choice, key: source} for key in left for source in options[key]]
+        if not trials:
+            break
         scores = [_progress(model, trial, masks, check) for trial in trials]
         best = max(range(len(trials)), key=scores.__getitem__)
         if scores[best] <= reached:
@@ -66,9 +70,17 @@ def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Mask
         choice, reached = trials[best], scores[best]
         if reached == math.inf:
             return choice
-        left = {key: sources for key, sources in left.items() if key not in choice}
     everything = {key: sources[0] for key, sources in options.items()}
     return everything if options and _progress(model, everything, masks, check) == math.inf else None
+
+
+def _read(model: nn.Module, places: Collection[Place], choice: Choice, masks: Masks, check: Check) -> list[Place]:
+    before = {key: get_attribute(model, *key) for key in choice}
+    try:
+        _set(model, _values(model, choice, masks))
+        return places_read(model, places, lambda: check(model)) if places else []
+    finally:
+        _set(model, before)
 
 
 def _progress(model: nn.Module, choice: Choice, masks: Masks, check: Check) -> float:
@@ -135,15 +147,14 @@ def _sources(module: str, groups: Groups, masks: Masks, cut: Mapping[tuple[str, 
     """What was cut inside a module, by its old length: layers and their multiples, two layers, axes of tensors."""
     prefix = f"{module}." if module else ""
     inside = {la.name: sum(s.tensor.startswith(prefix) for s in la.strips) for la in groups}
-    layers = [la for la in groups if inside[la.name] and not masks[la.name].all()]
+    layers = [la for la in groups if inside[la.name]]
     # Several layers may be left with one width: the number is then that of the layer most at home in the module.
     layers.sort(key=lambda la: -inside[la.name])
     found: dict[int, list[Source]] = {}
-    sums = [[la] * times for la in layers for times in range(1, MULTIPLES + 1)] + list(
-        map(list, combinations(layers, 2))
-    )
+    sums = [[la] * times for la in layers for times in range(1, MULTIPLES + 1)] + [*map(list, combinations(layers, 2))]
     for parts in sums:
-        found.setdefault(sum(la.width for la in parts), []).append((tuple(la.name for la in parts), None))
+        if not all(masks[la.name].all() for la in parts):
+            found.setdefault(sum(la.width for la in parts), []).append((tuple(la.name for la in parts), None))
     for (tensor, axis), length in cut.items():
         if tensor.startswith(prefix):
             found.setdefault(length, []).append(((tensor,), axis))

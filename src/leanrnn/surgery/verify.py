@@ -41,14 +41,14 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, to
 
 @torch.no_grad()
 def zero_(model: nn.Module, layers: Iterable[Layer], masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Zero the weights and biases of all components outside ``masks``, in place; what is carried becomes one."""
+    """Zero the weights and biases of all components outside ``masks``, in place; carried parameters become one."""
     tensors = named_tensors(model)
     for layer in layers:
         gone = ~masks[layer.name]
         for strip in layer.strips:
             positions = strip.positions[gone[strip.components]]
-            if len(positions):
-                tensor = tensors[strip.tensor]
+            tensor = tensors[strip.tensor]
+            if len(positions) and isinstance(tensor, nn.Parameter):
                 # What is carried may be divided by; nothing else depends on it where the component is zero.
                 value = 1 if strip.role == "carried" else 0
                 tensor.index_fill_(strip.axis, index_tensor(positions, tensor.device), value)

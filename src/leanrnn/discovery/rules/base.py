@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from leanrnn.discovery.labels import Factor, Value
-from leanrnn.discovery.ties import Ties, harden
+from leanrnn.discovery.ties import Ties, across, harden
 
 __all__ = ["Call", "Rule", "find", "fixed", "register"]
 
@@ -44,9 +46,10 @@ class Call:
         return self.arguments.get(name, default)
 
     def tensors(self) -> list[Value]:
-        """All labelled arguments, lists taken apart."""
+        """All labelled arguments, lists taken apart, without those that are only written to (``out=``)."""
         found: list[Value] = []
-        for value in self.arguments.values():
+        outs = {a.name for a in self.op._schema.arguments if a.is_out}
+        for value in (v for name, v in self.arguments.items() if name not in outs):
             found += [value] if isinstance(value, Value) else []
             found += [v for v in value if isinstance(v, Value)] if isinstance(value, (list, tuple)) else []
         return found
@@ -70,11 +73,17 @@ def register(*names: str, soft: bool = False) -> Callable[[Rule], Rule]:
     return add
 
 
+def rule_named(name: str) -> Rule:
+    """The rule that is registered under a name."""
+    return _RULES[name][0]
+
+
 def find(op: Any) -> tuple[Rule, bool] | None:
-    """The rule of an operator: by its name, by its name without the in-place underscore, or by its tags."""
+    """The rule of an operator: by its name, by its name without the in-place underscore or the suffix of a view that
+    copies, or by its tags."""
     name = str(op.overloadpacket)
     plain = name.rstrip("_")
-    for candidate in (f"{plain}.{op._overloadname}", name, plain):
+    for candidate in (f"{plain}.{op._overloadname}", name, plain, plain.removesuffix("_copy")):
         if candidate in _RULES:
             return _RULES[candidate]
     tagged = torch.Tag.pointwise in op.tags or _functional_is_pointwise(plain)
@@ -93,24 +102,66 @@ def fixed(ties: Ties, shape: Sequence[int], axis: int, reason: str) -> Factor:
     return Factor.on(axis, ties.fresh(shape[axis], reason))
 
 
-def without_rule(call: Call) -> list[Value]:
-    """What an operator without a rule does: everything it touches stays, and the report says so."""
+def fixed_axes(ties: Ties, shape: Sequence[int], axes: Sequence[int] | None, reason: str) -> tuple[Factor, ...]:
+    """Fresh labels that cannot leave along several axes, or along all."""
+    chosen = range(len(shape)) if axes is None else axes
+    return tuple(fixed(ties, shape, a, reason) for a in chosen if a < len(shape))
+
+
+def hold(call: Call, value: Value, axes: Sequence[int], reason: str) -> Value:
+    """What is left of a value along whose ``axes`` nothing can leave: its labels on the other axes."""
+    value = across(call.ties, value, axes)
+    call.ties.pin_value(value, axes, reason)
+    return replace(value, factors=tuple(f for f in value.factors if not set(f.axes) & set(axes)))
+
+
+def summed(call: Call, value: Value, axes: Sequence[int]) -> Value:
+    """What is left of a value after a sum over ``axes``: exact as long as what leaves along them is zero."""
+    kept = []
+    for factor in value.factors:
+        if factor.main & set(axes):
+            call.ties.need_zero(
+                factor.labels, factor.zero, f"is summed over by {call.name} and is not zero when the component is"
+            )
+            call.ties.collapse(factor, [a for a in factor.axes if a not in axes])
+        else:
+            kept.append(factor)
+    return replace(value, factors=tuple(kept))
+
+
+def unsure(factor: Factor) -> Factor:
+    """The same labels on something that never counts as zero."""
+    return replace(factor, zero=np.zeros_like(factor.zero))
+
+
+def unsure_value(value: Value) -> Value:
+    """The labels of a value that never counts as zero: an index, a logarithm."""
+    return replace(value, factors=tuple(unsure(f) for f in value.factors), zero=False)
+
+
+def whole(call: Call, inward: str, outward: str) -> list[Value]:
+    """Everything the operator touches stays, and so does what comes out."""
     for value in call.tensors():
         hard = harden(call.ties, value)
-        call.ties.pin_value(hard, range(hard.ndim), f"meets {call.name}, an operator without a rule")
-    return [
-        Value(
-            s,
-            tuple(
-                fixed(call.ties, s, a, f"comes out of {call.name}, an operator without a rule") for a in range(len(s))
-            ),
-        )
-        for s in call.shapes
-    ]
+        call.ties.pin_value(hard, range(hard.ndim), inward)
+    return [Value(s, fixed_axes(call.ties, s, None, outward)) for s in call.shapes]
+
+
+def seen_whole(call: Call) -> list[Value]:
+    """What an operator does that sees every value it is given."""
+    return whole(call, f"is seen whole by {call.name}", f"comes out of {call.name}")
+
+
+def without_rule(call: Call) -> list[Value]:
+    """What an operator without a rule does: everything it touches stays, and the report says so."""
+    text = f"{call.name}, an operator without a rule"
+    return whole(call, f"meets {text}", f"comes out of {text}")
 
 
 def axes_of(value: Value, dim: Any) -> list[int]:
     """A ``dim`` argument as axes counted from the front; ``None`` or empty means all."""
+    if not value.ndim:
+        return []
     if dim is None or (isinstance(dim, (list, tuple)) and not dim):
         return list(range(value.ndim))
     return [value.axis(int(d)) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]

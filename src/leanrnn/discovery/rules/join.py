@@ -14,13 +14,13 @@ from leanrnn.discovery.rules.base import Call, fixed, register
 __all__ = ["scatter"]
 
 
-@register("aten.cat", "aten.concat", soft=True)
+@register("aten.cat", soft=True)
 def _cat(call: Call) -> Value:
     values = [v for v in call["tensors"] if not (v.ndim == 1 and v.shape[0] == 0 and len(call.shape) > 1)]
     return _join(call, values, values[0].axis(call.get("dim", 0)), call.shape)
 
 
-@register("aten.stack", soft=True)
+@register("aten.stack", "aten._stack", soft=True)
 def _stack(call: Call) -> Value:
     values: list[Value] = list(call["tensors"])
     dim = call.get("dim", 0)
@@ -41,7 +41,19 @@ def _join(call: Call, values: Sequence[Value], dim: int, shape: tuple[int, ...])
     for value in values:
         result = _put(call, result, value, dim, np.arange(start, start + value.shape[dim]), call.fused)
         start += value.shape[dim]
-    return replace(result, zero=all(v.zero for v in values))
+    result = replace(result, zero=all(v.zero for v in values))
+    return _seam(call, result, dim) if any(v.factors for v in values) else result
+
+
+def _seam(call: Call, value: Value, dim: int) -> Value:
+    """An axis along which tensors lie side by side is not alike at every index: its length stays.
+
+    One label stands for all indices: none of them has a meaning of its own.
+    """
+    if value.shape[dim] < 2 or any(dim in f.axes for f in value.factors):
+        return value
+    label = call.ties.fresh(1, f"is an axis along which {call.name} lays tensors side by side")
+    return replace(value, factors=(*value.factors, Factor.on(dim, label.repeat(value.shape[dim]))))
 
 
 def _put(call: Call, base: Value, part: Value, dim: int, index: Labels, soft: bool) -> Value:
@@ -60,6 +72,12 @@ def _put(call: Call, base: Value, part: Value, dim: int, index: Labels, soft: bo
     return Value(base.shape, tuple(factors), base.zero and part.zero)
 
 
+def _write(call: Call, base: Value, part: Value, dim: int, index: Labels) -> Value:
+    """A write into some indices of an axis."""
+    result = _put(call, base, part, dim, index, False)
+    return _seam(call, result, dim) if base.factors or part.factors else result
+
+
 def _pair(call: Call, old: list[Factor], new: list[Factor]) -> list[tuple[Factor | None, Factor | None]]:
     """Match the factors of two tensors that lie on the same axes."""
     pairs: list[tuple[Factor | None, Factor | None]] = []
@@ -76,14 +94,14 @@ def _slice_scatter(call: Call) -> Value:
     base: Value = call["self"]
     dim = base.axis(call["dim"])
     index = np.arange(base.shape[dim])[slice(call["start"], call["end"], call["step"])]
-    return _put(call, base, call["src"], dim, index, False)
+    return _write(call, base, call["src"], dim, index)
 
 
 @register("aten.select_scatter")
 def _select_scatter(call: Call) -> Value:
     base: Value = call["self"]
     dim = base.axis(call["dim"])
-    return _put(call, base, _widen(call["src"], dim), dim, np.array([int(call["index"]) % base.shape[dim]]), False)
+    return _write(call, base, _widen(call["src"], dim), dim, np.array([int(call["index"]) % base.shape[dim]]))
 
 
 def _widen(value: Value, dim: int) -> Value:
@@ -112,9 +130,9 @@ def scatter(call: Call, part: Value, index: int) -> Value:
         dim = base.axis(call["dim"])
         if name == "select" or name == "unbind":
             at = int(call["index"]) % base.shape[dim] if name == "select" else index
-            return _put(call, base, _widen(part, dim), dim, np.array([at]), False)
+            return _write(call, base, _widen(part, dim), dim, np.array([at]))
         where = _slice_positions(call, base, dim, index, part.shape[dim])
-        return _put(call, base, part, dim, where, False)
+        return _write(call, base, part, dim, where)
     for value in (base, part):
         call.ties.pin_value(value, range(value.ndim), f"is written through {call.name}, a view without a rule")
     return Value(

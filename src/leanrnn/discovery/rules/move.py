@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from leanrnn.discovery.labels import Value, broadcast, permute, reshape, take
-from leanrnn.discovery.rules.base import Call, axes_of, fixed, register
+from leanrnn.discovery.rules.base import Call, axes_of, fixed_axes, hold, register
+from leanrnn.discovery.rules.pointwise import pin_stretched
 from leanrnn.discovery.ties import Ties
 
 __all__ = ["tie_pieces"]
 
 
-@register(
-    "aten.view", "aten._unsafe_view", "aten.reshape", "aten._reshape_alias", "aten._reshape_copy", "aten.view_copy"
-)
+@register("aten.view", "aten._unsafe_view", "aten._reshape_alias", "aten._reshape_copy")
 def _view(call: Call) -> Value:
     value: Value = call["self"]
     if value.ndim == len(call.shape) and value.shape == tuple(call.shape):
@@ -41,13 +40,13 @@ def _note_blocks(call: Call, value: Value) -> Value:
     return value
 
 
-@register("aten.t", "aten.numpy_T", "aten.mT")
+@register("aten.t")
 def _t(call: Call) -> Value:
     value: Value = call["self"]
     return permute(value, [1, 0]) if value.ndim == 2 else value
 
 
-@register("aten.transpose", "aten.swapaxes", "aten.transpose_copy")
+@register("aten.transpose")
 def _transpose(call: Call) -> Value:
     value: Value = call["self"]
     order = list(range(value.ndim))
@@ -57,12 +56,12 @@ def _transpose(call: Call) -> Value:
     return permute(value, order)
 
 
-@register("aten.permute", "aten.permute_copy")
+@register("aten.permute")
 def _permute(call: Call) -> Value:
     return permute(call["self"], call["dims"])
 
 
-@register("aten.expand", "aten.expand_copy")
+@register("aten.expand")
 def _expand(call: Call) -> Value:
     return broadcast(call["self"], call.shape)
 
@@ -79,20 +78,19 @@ def _unsqueeze(call: Call) -> Value:
 def _squeeze(call: Call) -> Value:
     value: Value = call["self"]
     axes = [a for a in axes_of(value, call.get("dim")) if value.shape[a] == 1]
+    call.ties.pin_value(value, axes, "has size one and is squeezed away")
     for axis in sorted(axes, reverse=True):
         value = take(value, axis, 0)
     return value
 
 
-@register("aten.alias", "aten.detach", "aten.lift_fresh", "aten.lift_fresh_copy", soft=True)
+@register("aten.alias", "aten.detach", "aten.lift", "aten.lift_fresh", soft=True)
 def _same(call: Call) -> Value:
     value: Value = call["self"]
     return value
 
 
-@register(
-    "aten.clone", "aten.contiguous", "aten._to_copy", "aten.to", "aten.type_as", "aten._conj", "aten.resolve_conj"
-)
+@register("aten.clone", "aten._lazy_clone", "aten._to_copy", "aten._conj", "aten._neg_view", "aten._pin_memory")
 def _copy(call: Call) -> Value:
     value: Value = call["self"]
     return value
@@ -103,7 +101,7 @@ def _write(call: Call) -> Value:
     return broadcast(call["src"], call.shape)
 
 
-@register("aten.select", "aten.select_copy", soft=True)
+@register("aten.select", soft=True)
 def _select(call: Call) -> Value:
     value: Value = call["self"]
     dim = value.axis(call["dim"])
@@ -114,7 +112,7 @@ def _select(call: Call) -> Value:
     return take(value, dim, index)
 
 
-@register("aten.slice", "aten.slice_copy", soft=True)
+@register("aten.slice", soft=True)
 def _slice(call: Call) -> Value:
     value: Value = call["self"]
     dim = value.axis(call["dim"])
@@ -122,7 +120,7 @@ def _slice(call: Call) -> Value:
     return take(value, dim, np.arange(value.shape[dim])[index])
 
 
-@register("aten.unbind", "aten.unbind_copy", soft=True)
+@register("aten.unbind", soft=True)
 def _unbind(call: Call) -> list[Value]:
     value: Value = call["self"]
     dim = value.axis(call["dim"])
@@ -132,24 +130,15 @@ def _unbind(call: Call) -> list[Value]:
     return [take(value, dim, i) for i in range(value.shape[dim])]
 
 
-@register(
-    "aten.split",
-    "aten.unsafe_split",
-    "aten.split_with_sizes",
-    "aten.unsafe_split_with_sizes",
-    "aten.chunk",
-    "aten.unsafe_chunk",
-    "aten.tensor_split",
-    "aten.split_copy",
-    "aten.split_with_sizes_copy",
-    soft=True,
-)
+@register("aten.split", "aten.unsafe_split", "aten.split_with_sizes", "aten.unsafe_split_with_sizes", soft=True)
 def _split(call: Call) -> list[Value]:
     value: Value = call["self"]
     dim = value.axis(call["dim"])
     sizes = {shape[dim] for shape in call.shapes}
     if len(sizes) == 1:
         tie_pieces(call.ties, value, dim, len(call.shapes))
+    elif "split_size" in call.arguments:
+        call.ties.pin_value(value, [dim], "is cut into pieces of which the last is shorter")
     pieces, start = [], 0
     for shape in call.shapes:
         pieces.append(take(value, dim, np.arange(start, start + shape[dim])))
@@ -165,25 +154,49 @@ def tie_pieces(ties: Ties, value: Value, dim: int, count: int) -> None:
             ties.tie(pieces[:1], pieces)
 
 
-@register("aten.flip", "aten.roll", "aten.rot90")
-def _reorder(call: Call) -> Value:
+@register("aten.flip")
+def _flip(call: Call) -> Value:
+    value: Value = call["self"]
+    for dim in axes_of(value, call["dims"]):
+        value = take(value, dim, np.arange(value.shape[dim])[::-1])
+    return value
+
+
+@register("aten.roll")
+def _roll(call: Call) -> Value:
+    """What leaves would move the seam."""
     value: Value = call["self"]
     dims = axes_of(value, call.get("dims"))
-    call.ties.pin_value(value, dims, f"is put in another order by {call.name}")
-    keep = tuple(f for f in value.factors if not set(f.axes) & set(dims))
-    new = tuple(fixed(call.ties, value.shape, a, f"is put in another order by {call.name}") for a in dims)
-    return replace(value, factors=keep + new)
+    kept = hold(call, value, dims, "is rolled")
+    return replace(kept, factors=kept.factors + fixed_axes(call.ties, value.shape, dims, "is rolled"))
 
 
-@register("aten.repeat", "aten.tile")
+@register("aten.repeat")
 def _repeat(call: Call) -> Value:
+    """Repeated labels leave together; an axis of size one that is repeated looks the same at every index."""
     value: Value = call["self"]
     extra = len(call.shape) - value.ndim
-    wide = Value(
-        (1,) * extra + value.shape, tuple(f.moved({a: a + extra for a in f.axes}) for f in value.factors), value.zero
-    )
+    shape = (1,) * extra + value.shape
+    wide = Value(shape, tuple(f.moved({a: a + extra for a in f.axes}) for f in value.factors), value.zero)
+    pin_stretched(call.ties, [wide], call.shape, only_ones=True)
+    stretched = tuple(n if m == 1 else m for m, n in zip(shape, call.shape, strict=True))
+    wide = broadcast(wide, stretched)
     factors = []
     for factor in wide.factors:
         times = [call.shape[a] // wide.shape[a] for a in factor.axes]
         factors.append(replace(factor, labels=np.tile(factor.labels, times), zero=np.tile(factor.zero, times)))
     return Value(call.shape, tuple(factors), value.zero)
+
+
+@register("aten.view_as_real")
+def _as_real(call: Call) -> Value:
+    value: Value = call["self"]
+    parts = fixed_axes(call.ties, call.shape, [value.ndim], "is a real or imaginary part")
+    return Value(call.shape, value.factors + parts, value.zero)
+
+
+@register("aten.view_as_complex")
+def _as_complex(call: Call) -> Value:
+    value: Value = call["self"]
+    kept = hold(call, value, [value.ndim - 1], "is a real or imaginary part")
+    return Value(call.shape, kept.factors, value.zero)

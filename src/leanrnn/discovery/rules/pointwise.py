@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,90 +11,112 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.labels import Flags, Value, broadcast, take
-from leanrnn.discovery.rules.base import Call, register
+from leanrnn.discovery.rules.base import Call, register, unsure_value
 from leanrnn.discovery.ties import Combine, Ties, unify
 
-__all__ = ["pointwise_values"]
+__all__ = ["pin_stretched", "pointwise_values"]
 
 Subset = tuple[int, ...]
+Zeros = list[Subset] | tuple[bool, ...]
+"""Which operands make a zero: sets that do so whatever the others are, or for every set (a bit per operand) whether it
+does while the others are not zero."""
 _ADD: list[Subset] = [(0, 1)]
-_tried: dict[str, list[Subset]] = {}
+_tried: dict[str, tuple[bool, ...]] = {}
 
 
-@register("pointwise")
+@register("pointwise", "aten.complex", "aten.polar", "aten.hardswish", "aten.floor_divide", "aten.rrelu_with_noise",
+          "aten.log_sigmoid_forward", "aten.__irshift__")  # fmt: skip
 def _pointwise(call: Call) -> Value | list[Value]:
-    values = [v for v in call.tensors()]
-    out = call.get("out")
-    values = [v for v in values if v is not out]
-    result = pointwise_values(call.ties, values, call.shape, zero_subsets(call, values))
-    return result if len(call.shapes) == 1 else [result for _ in call.shapes]
+    values = call.tensors()
+    table = zero_table(call, values)
+    for i, value in enumerate(values):
+        if call.is_weight(value) and value.factors and not _takes_zero(call, values, i):
+            # Divided by: a time constant, say. It leaves with its component, but as the number it is.
+            call.ties.carried += [f.labels.reshape(-1) for f in value.factors]
+            values[i] = unsure_value(value)
+    result = pointwise_values(call.ties, values, call.shape, table)
+    return result if len(call.shapes) == 1 else [result, *(unsure_value(result) for _ in call.shapes[1:])]
 
 
-def pointwise_values(ties: Ties, values: Sequence[Value], shape: tuple[int, ...], subsets: list[Subset]) -> Value:
-    """Tie operands index by index; ``subsets`` are the sets of operands that, all zero, make the result zero."""
+def pointwise_values(ties: Ties, values: Sequence[Value], shape: tuple[int, ...], zeros: Zeros) -> Value:
+    """Tie operands index by index; ``zeros`` says which operands, when zero, make the result zero."""
     wide = [broadcast(v, shape) for v in values]
-    _pin_stretched(ties, values, shape)
-    factors = unify(ties, wide, shape, combine_by(subsets))
-    zero = any(all(values[i].zero for i in subset) for subset in subsets)
-    return Value(tuple(shape), factors, zero)
+    pin_stretched(ties, values, shape)
+    table = zeros if isinstance(zeros, tuple) else _closed(len(values), zeros)
+    factors = unify(ties, wide, shape, combine_by(table))
+    return Value(tuple(shape), factors, table[sum(v.zero << i for i, v in enumerate(values))])
 
 
-def combine_by(subsets: list[Subset]) -> Combine:
-    """Zero flags of a result: the surest subset counts, and a subset is as sure as its least sure operand."""
+def _closed(count: int, subsets: list[Subset]) -> tuple[bool, ...]:
+    bits = [sum(1 << i for i in subset) for subset in subsets]
+    return tuple(any(b & mask == b for b in bits) for mask in range(1 << count))
+
+
+def combine_by(table: Sequence[bool]) -> Combine:
+    """Zero flags of a result. With the weights zero it has to be zero, and to stay so once the biases are (0/0 would
+    not)."""
+    lookup = np.asarray(table)
 
     def combine(flags: list[Flags]) -> Flags:
-        best: Flags = np.zeros((), np.int8)
-        for subset in subsets:
-            least = flags[subset[0]]
-            for i in subset[1:]:
-                least = np.minimum(least, flags[i])
-            best = np.maximum(best, least)
-        return best
+        weights, biases = (
+            lookup[sum((f >= level).astype(np.int64) << i for i, f in enumerate(flags))] for level in (2, 1)
+        )
+        return np.where(biases, np.where(weights, 2, 1), 0).astype(np.int8)
 
     return combine
 
 
-def _pin_stretched(ties: Ties, values: Sequence[Value], shape: Sequence[int]) -> None:
+def pin_stretched(ties: Ties, values: Sequence[Value], shape: Sequence[int], only_ones: bool = False) -> None:
+    """What could leave along an axis of size one that is stretched over another stays."""
     for value in values:
         offset = len(shape) - value.ndim
-        stretched = [a for a, n in enumerate(value.shape) if n != shape[a + offset]]
+        stretched = [a for a, n in enumerate(value.shape) if n != shape[a + offset] and (n == 1 or not only_ones)]
         if stretched:
             ties.pin_value(value, stretched, "has size one and is stretched over another axis")
 
 
-def zero_subsets(call: Call, values: Sequence[Value]) -> list[Subset]:
-    """Minimal sets of operands that make a pointwise result zero when they are, found by running the operator."""
-    if not values:
-        return []
+def zero_table(call: Call, values: Sequence[Value]) -> tuple[bool, ...]:
+    """For every set of operands whether the result is zero when just these are, found by running the operator."""
     place = {id(v): i for i, v in enumerate(values)}
     dtypes = [v.dtype or torch.float32 for v in values]
     plain = {k: v for k, v in call.arguments.items() if not isinstance(v, Value)}
     key = f"{call.op} {plain} {dtypes} {[place[id(v)] for v in call.tensors() if id(v) in place]}"
     if key not in _tried:
-        found: list[Subset] = []
+        sets = [tuple(i for i in range(len(values)) if mask >> i & 1) for mask in range(1 << len(values))]
         with _disable_current_modes():  # real numbers are needed even where the model's are not real
-            for size in range(1, len(values) + 1):
-                for subset in combinations(range(len(values)), size):
-                    if not any(set(f) <= set(subset) for f in found) and _gives_zero(call, place, dtypes, subset):
-                        found.append(subset)
-        _tried[key] = found
+            _tried[key] = tuple(bool(s) and _gives_zero(call, place, dtypes, s) for s in sets)
     return _tried[key]
 
 
 def _gives_zero(call: Call, place: dict[int, int], dtypes: Sequence[torch.dtype], subset: Subset) -> bool:
+    results = _results(call, place, dtypes, subset)
+    return results is not None and not any(r.dtype == torch.bool or bool((r != 0).any()) for r in results)
+
+
+def _takes_zero(call: Call, values: Sequence[Value], i: int) -> bool:
+    """Whether the operator still gives numbers when operand ``i`` is zero and the others are not."""
+    place = {id(v): k for k, v in enumerate(values)}
+    with _disable_current_modes():
+        results = _results(call, place, [v.dtype or torch.float32 for v in values], (i,))
+    return results is None or not any(bool(r.isinf().any()) for r in results)
+
+
+def _results(
+    call: Call, place: dict[int, int], dtypes: Sequence[torch.dtype], zero: Subset
+) -> list[torch.Tensor] | None:
+    """What the operator gives for random numbers, three times, with these operands at zero."""
     generator = torch.Generator("cpu").manual_seed(0)
+    found = []
     for _ in range(3):
-        samples = [_sample(dtype, i in subset, generator) for i, dtype in enumerate(dtypes)]
+        samples = [_sample(dtype, i in zero, generator) for i, dtype in enumerate(dtypes)]
         fill = lambda v: samples[place[id(v)]] if isinstance(v, Value) and id(v) in place else v  # noqa: E731, B023
         arguments: dict[str, Any] = {k: tree_map(fill, v) for k, v in call.arguments.items() if k != "out"}
         try:
             with torch.no_grad():
-                result = _apply(call.op, arguments)
+                found.append(_apply(call.op, arguments))
         except (RuntimeError, TypeError, NotImplementedError, IndexError):
-            return False
-        if result.dtype == torch.bool or bool((result != 0).any()):
-            return False
-    return True
+            return None
+    return found
 
 
 def _apply(op: Any, arguments: dict[str, Any]) -> torch.Tensor:
@@ -131,13 +152,7 @@ def _native_dropout(call: Call) -> list[Value]:
     return [value, Value(value.shape)]
 
 
-@register("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")
-def _dropout(call: Call) -> Value:
-    value: Value = call["input"]
-    return value
-
-
-@register("aten.prelu", "aten._prelu_kernel")
+@register("aten._prelu_kernel")
 def _prelu(call: Call) -> Value:
     value, weight = call["self"], call["weight"]
     if weight.ndim == 1 and weight.shape[0] > 1 and value.ndim > 1:

@@ -1,150 +1,129 @@
-"""Operators that look along an axis: sums, extrema, softmax, sorting, cumulative operators, pooling."""
+"""Operators that look along an axis: sums, extrema, softmax, sorting, cumulative operators."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, axes_of, drop_axes, fixed, register
+from leanrnn.discovery.labels import Factor, Value
+from leanrnn.discovery.rules.base import (
+    Call,
+    axes_of,
+    drop_axes,
+    fixed_axes,
+    hold,
+    register,
+    summed,
+    unsure,
+    unsure_value,
+)  # fmt: skip
+from leanrnn.discovery.rules.pointwise import _ADD, pointwise_values
 from leanrnn.discovery.ties import across
 
+_ZERO_OF_ZEROS = {
+    "mean", "nanmean", "max", "min", "amax", "amin", "aminmax", "prod", "std", "var", "median", "nanmedian", "mode",
+    "kthvalue", "cumsum", "cumprod", "fft_r2c", "fft_c2c", "fft_c2r", "sort", "cummax", "cummin", "topk",
+}  # fmt: skip
+"""What these make of zeros is zero; a logarithm or an exponential is not."""
 
-@register("aten.sum", "aten.nansum", "aten.linalg_vector_norm", "aten.norm", "aten.count_nonzero")
+
+@register("aten.sum", "aten.nansum", "aten.linalg_vector_norm", "aten.linalg__powsum", "aten.norm",
+          "aten.count_nonzero")  # fmt: skip
 def _sum(call: Call) -> Value:
     """A zero adds nothing: exact as long as what leaves is zero."""
     axes = axes_of(call["self"], call.get("dim"))
     value = across(call.ties, call["self"], axes)
     order = call.get("ord", call.get("p", 2))
-    if call.name in ("norm", "linalg_vector_norm") and order is not None and float(order) <= 0:
+    if "norm" in call.name and order is not None and float(order) < 0:
         call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
-    kept = []
-    for factor in value.factors:
-        if factor.main & set(axes):
-            call.ties.need_zero(
-                factor.labels, factor.zero, f"is summed over by {call.name} and is not zero when the component is"
-            )
-            call.ties.collapse(factor, [a for a in factor.axes if a not in axes])
-        else:
-            kept.append(factor)
-    return drop_axes(replace(value, factors=tuple(kept)), axes, bool(call.get("keepdim", False)), call.shape)
+        value = unsure_value(value)
+    kept = summed(call, value, axes)
+    return drop_axes(kept, axes, bool(call.get("keepdim", False)), call.shape)
 
 
 @register(
-    "aten.mean", "aten.max", "aten.min", "aten.amax", "aten.amin", "aten.aminmax", "aten.argmax", "aten.argmin",
-    "aten.any",
-    "aten.all", "aten.prod", "aten.std", "aten.var", "aten.var_mean", "aten.std_mean", "aten.logsumexp", "aten.median",
-    "aten.nanmedian", "aten.mode", "aten.kthvalue", "aten.nanmean", "aten.quantile",
+    "aten.mean", "aten.max", "aten.min", "aten.amax", "aten.amin", "aten.aminmax", "aten._aminmax", "aten.argmax",
+    "aten.argmin", "aten.any", "aten.all", "aten.prod", "aten.std", "aten.var", "aten.var_mean", "aten.std_mean",
+    "aten.logsumexp", "aten.median", "aten.nanmedian", "aten.mode", "aten.kthvalue", "aten._is_all_true",
+    "aten._is_any_true",
 )  # fmt: skip
 def _seen(call: Call) -> Value | list[Value]:
     """A reduction that sees the whole axis at once: what could leave along it stays."""
     value: Value = call["self"]
-    other = call.get("other")
-    if isinstance(other, Value):
-        from leanrnn.discovery.rules.pointwise import pointwise_values
-
-        return pointwise_values(call.ties, [value, other], call.shape, [(0, 1)])
+    if isinstance(call.get("other"), Value):
+        return pointwise_values(call.ties, [value, call["other"]], call.shape, _ADD)
     axes = axes_of(value, call.get("dim"))
-    value = across(call.ties, value, axes)
-    call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
-    flat = replace(value, factors=tuple(replace(f, zero=_at_most(f.zero, call)) for f in value.factors))
-    results = [drop_axes(flat, axes, bool(call.get("keepdim", False)), s) for s in call.shapes]
+    kept = hold(call, value, axes, f"is seen whole by {call.name}")
+    results = [
+        drop_axes(_sure(call, kept, i), axes, bool(call.get("keepdim", False)), s) for i, s in enumerate(call.shapes)
+    ]
     return results[0] if len(results) == 1 else results
 
 
-def _at_most(zero: np.ndarray, call: Call) -> np.ndarray:
-    """Reductions of zeros that are zero keep the flag; an index or a logarithm does not."""
-    return (
-        zero
-        if call.name in ("mean", "max", "min", "amax", "amin", "prod", "std", "var", "median")
-        else np.zeros_like(zero)
-    )
+def _sure(call: Call, value: Value, result: int) -> Value:
+    """A second result is an index, which is never sure to be zero."""
+    return value if result == 0 and call.name in _ZERO_OF_ZEROS else unsure_value(value)
 
 
 @register(
-    "aten._softmax", "aten._log_softmax", "aten.softmax", "aten.log_softmax", "aten._safe_softmax", "aten.cumsum",
-    "aten.cumprod", "aten.logcumsumexp", "aten.cummax", "aten.cummin", "aten.sort", "aten.argsort", "aten.topk",
-    "aten.msort",
-    "aten.renorm", "aten._fft_r2c", "aten._fft_c2c", "aten._fft_c2r", "aten.diff",
+    "aten._softmax", "aten._log_softmax", "aten._safe_softmax", "aten.cumprod", "aten.logcumsumexp",
+    "aten._logcumsumexp", "aten.cummax", "aten.cummin", "aten.sort", "aten.topk", "aten._fft_r2c", "aten._fft_c2c",
+    "aten._fft_c2r",
 )  # fmt: skip
 def _along(call: Call) -> Value | list[Value]:
     """An operator along an axis whose other axes are independent of each other."""
     axes = axes_of(call["self"], call.get("dim", -1))
-    value = across(call.ties, call["self"], axes)
-    call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
+    kept = hold(call, call["self"], axes, f"is seen whole by {call.name}")
     results = []
-    for shape in call.shapes:
-        kept = []
-        for factor in value.factors:
-            if factor.main & set(axes):
-                continue
-            keeps = call.name in (
-                "cumsum",
-                "cumprod",
-                "fft_r2c",
-                "fft_c2c",
-                "fft_c2r",
-                "sort",
-                "cummax",
-                "cummin",
-                "topk",
-            )
-            kept.append(factor if keeps else replace(factor, zero=np.zeros_like(factor.zero)))
-        new = [fixed(call.ties, shape, a, f"comes out of {call.name}") for a in axes]
-        results.append(Value(shape, (*kept, *new), value.zero and call.name.startswith("cum")))
+    for i, shape in enumerate(call.shapes):
+        value = _sure(call, kept, i)
+        new = fixed_axes(call.ties, shape, axes, f"comes out of {call.name}")
+        results.append(Value(shape, value.factors + new, value.zero))
     return results[0] if len(results) == 1 else results
 
 
-@register(
-    "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d", "aten.max_pool1d", "aten.max_pool2d_with_indices",
-    "aten.max_pool2d",
-    "aten.max_pool3d_with_indices", "aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d",
-    "aten.adaptive_max_pool2d",
-    "aten.adaptive_max_pool1d", "aten.adaptive_avg_pool1d", "aten.upsample_nearest1d", "aten.upsample_nearest2d",
-    "aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.max_pool1d_with_indices", "aten.reflection_pad1d",
-    "aten.reflection_pad2d", "aten.replication_pad1d", "aten.replication_pad2d",
-)  # fmt: skip
-def _window(call: Call) -> Value | list[Value]:
-    """A window over the last axes; the axes before them are independent."""
-    value: Value = call["self"] if "self" in call.arguments else call["input"]
-    count = 1 if "1d" in call.name else 3 if "3d" in call.name else 2
-    axes = range(value.ndim - count, value.ndim)
-    call.ties.pin_value(value, axes, f"is slid over by {call.name}")
-    kept = tuple(f for f in value.factors if not f.main & set(axes))
-    results = []
-    for shape in call.shapes:
-        new = tuple(fixed(call.ties, shape, a, f"is the length that comes out of {call.name}") for a in axes)
-        results.append(Value(shape, kept + new, value.zero))
-    return results[0] if len(results) == 1 else results
-
-
-@register("aten.constant_pad_nd")
-def _pad(call: Call) -> Value:
+@register("aten.cumsum")
+def _cumsum(call: Call) -> Value:
+    """Sums up to each index: what leaves has to be zero, and what it leaves behind is not."""
     value: Value = call["self"]
-    pad = list(call["pad"])
-    axes = [value.ndim - 1 - i for i in range(len(pad) // 2) if pad[2 * i] or pad[2 * i + 1]]
-    call.ties.pin_value(value, axes, "is padded")
-    flag = 2 if call.get("value", 0) == 0 else 0
-    kept = tuple(
-        replace(f, zero=np.minimum(f.zero, flag).astype(np.int8)) for f in value.factors if not f.main & set(axes)
-    )
-    new = tuple(fixed(call.ties, call.shape, a, "is padded") for a in axes)
-    return Value(call.shape, kept + new, value.zero and flag == 2)
+    axes = axes_of(value, call["dim"])
+    value = across(call.ties, value, axes)
+    summed(call, value, axes)
+    factors = tuple(unsure(f) if f.main & set(axes) else f for f in value.factors)
+    return replace(value, factors=factors)
 
 
-@register("aten.tril", "aten.triu")
-def _triangle(call: Call) -> Value:
+@register("aten.renorm", "aten.embedding_renorm")
+def _renorm(call: Call) -> Value:
+    """Every slice along one axis is scaled by its own norm, to which a zero adds nothing; in a table of embeddings
+    those that an index asks for."""
     value: Value = call["self"]
-    call.ties.pin_value(value, [value.ndim - 2, value.ndim - 1], f"is cut to a triangle by {call.name}")
+    if isinstance(call.get("indices"), Value):
+        hold(call, call["indices"], range(call["indices"].ndim), "is an index of embeddings")
+        hold(call, value, [0], "is indexed by data")
+    others = [a for a in range(value.ndim) if a != value.axis(call.get("dim", 0))]
+    summed(call, across(call.ties, value, others), others)
     return value
 
 
-@register("aten.unfold")
-def _unfold(call: Call) -> Value:
+@register("aten._cdist_forward", "aten._euclidean_dist")
+def _cdist(call: Call) -> Value:
+    """Distances of rows: the sum over columns, to which a column that is zero in both adds nothing."""
+    left, right = call["x1"], call["x2"]
+    n = left.ndim
+    rows = Value((*left.shape[:-1], 1, left.shape[-1]), _inserted(left, n - 1), left.zero)
+    columns = Value((*right.shape[:-2], 1, *right.shape[-2:]), _inserted(right, n - 2), right.zero)
+    met = pointwise_values(call.ties, [rows, columns], (*call.shape, left.shape[-1]), _ADD)
+    kept = drop_axes(summed(call, across(call.ties, met, [n]), [n]), [n], False, call.shape)
+    return replace(kept, factors=tuple(unsure(f) for f in kept.factors))
+
+
+def _inserted(value: Value, axis: int) -> tuple[Factor, ...]:
+    return tuple(f.moved({a: a + (a >= axis) for a in range(value.ndim)}) for f in value.factors)
+
+
+@register("aten._pdist_forward")
+def _pdist(call: Call) -> Value:
     value: Value = call["self"]
-    dim = value.axis(int(call["dimension"]))
-    call.ties.pin_value(value, [dim], "is unfolded into windows")
-    kept = tuple(f for f in value.factors if dim not in f.axes)
-    new = (fixed(call.ties, call.shape, dim, "is unfolded"), fixed(call.ties, call.shape, value.ndim, "is unfolded"))
-    return Value(call.shape, kept + new, value.zero)
+    summed(call, value, [1])
+    hold(call, value, [0], "is compared with itself by pdist")
+    return Value(call.shape, fixed_axes(call.ties, call.shape, None, "comes out of pdist"))
