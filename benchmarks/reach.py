@@ -29,7 +29,7 @@ from common import RESULTS, ROOT, write
 from reach_page import PAGE, explained, line, printed, rewritten, short
 from reach_trial import attempt
 from zoo import RECIPES
-from zoo.packages import CHOSEN, OLDER, libraries, modules, requirements
+from zoo.packages import CHOSEN, OLDER, imported, libraries, record
 
 SECONDS = 600
 MARK = "reach: "  # packages print what they like; the answer is the line that starts so
@@ -113,20 +113,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(CHOSEN), help="names of recipes, or all")
     parser.add_argument("--table", action="store_true", help="only write the page again")
-    parser.add_argument("--packages", action="store_true", help="write zoo-requirements.txt, where all are installed")
+    parser.add_argument("--packages", action="store_true", help="write down what these models import")
     parser.add_argument("--out", type=Path, default=RESULTS / "reach.json")
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--one", choices=RECIPES, help=argparse.SUPPRESS)
-    parser.add_argument("--modules", choices=RECIPES, help=argparse.SUPPRESS)
+    parser.add_argument("--imported", choices=RECIPES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if unknown := set(options.models) - RECIPES.keys() - {"all"}:
         parser.error(f"no recipe is called {', '.join(sorted(unknown))}. There are {', '.join(RECIPES)}.")
-    if options.one or options.modules:
+    if options.one or options.imported:
         libraries()
-        print(MARK + json.dumps(one(options.one) if options.one else modules(options.modules)), flush=True)
+        print(MARK + json.dumps(one(options.one) if options.one else imported(options.imported)), flush=True)
         os._exit(0)  # not through the exit handlers of a few hundred packages
     if options.packages:
-        requirements({name: apart(name, "--modules") for name in RECIPES})
+        for name in RECIPES if options.models == ["all"] else options.models:
+            found = apart(name, "--imported")
+            print(f"{name}: {found.get('why', 'recorded')}", flush=True)
+            if "newer" in found:
+                record(name, found)
     elif options.table or options.models == ["all"]:
         partial = options.out.with_suffix(".partial.json")
         if not options.table:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from zoo import RECIPES
-from zoo.packages import CHOSEN, OLDER, pinned
+from zoo.packages import CHOSEN, OLDER, needed
 
 
 def install(pins: list[str], *options: str) -> None:
@@ -38,9 +38,8 @@ def main() -> None:
     """Install for the models that were named."""
     names = sys.argv[1:] or CHOSEN
     names = tuple(RECIPES) if "all" in names else names
-    newer, older = pinned(names)
-    install(newer)
-    install(older, "--target", str(OLDER), "--upgrade")
+    install(needed("newer", names))
+    install(needed("older", names), "--target", str(OLDER), "--upgrade")
     without_cuda()
 
 

@@ -8,18 +8,28 @@ torch.
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import torch
 
 from zoo import RECIPES
 
-CHOSEN = ("medaka_gru",)
+CHOSEN = (
+    "espnet_seqrnnlm",
+    "openunmix_umx",
+    "torchnlp_weightdrop",
+    "gluonts_deepar",
+    "ncps_cfc",
+    "pyg_gatedgraph",
+    "medaka_gru",
+)
 """A few of different fields whose packages are few and small."""
-REQUIREMENTS = Path(__file__).parents[1] / "zoo-requirements.txt"
+FOLDER = Path(__file__).parents[1]
+PINS = {"newer": FOLDER / "zoo-requirements.txt", "older": FOLDER / "zoo-older-requirements.txt"}
 OLDER = Path(sys.prefix) / "older"
 """Folder of packages that some models need at another version; in front of all others for those alone."""
 GIVEN = {"torch", "leanrnn", "pip", "setuptools"}  # there before any of these
@@ -27,6 +37,18 @@ HEAD = """\
 # Packages of the published models of benchmarks/zoo, each with the models that import it. `make zoo` installs those of
 # the models it runs, with --no-deps. Written by `python benchmarks/reach.py --packages`.
 """
+
+
+def pinned(which: str) -> dict[str, list[str]]:
+    """The newer or the older packages, ``name==version``, each with the models that need it."""
+    lines = PINS[which].read_text().splitlines() if PINS[which].exists() else []
+    pairs = (line.partition("#")[::2] for line in lines if not line.startswith("#"))
+    return {package.strip(): models.split() for package, models in pairs}
+
+
+def needed(which: str, models: Collection[str]) -> list[str]:
+    """Those of them that some models need."""
+    return [package for package, users in pinned(which).items() if not set(users).isdisjoint(models)]
 
 
 def libraries() -> None:
@@ -43,24 +65,24 @@ def libraries() -> None:
                 )
 
 
-def modules(name: str) -> dict[str, Any]:
-    """The packages that are imported when a model is built, ``name==version``, and those of the older ones."""
+def imported(name: str) -> dict[str, list[str]]:
+    """The packages that building a model imports, newer and older."""
     RECIPES[name].build()
-    found = {str(Path(module.__file__)) for module in list(sys.modules.values()) if getattr(module, "__file__", None)}
-    packages: dict[str, Any] = {"packages": [], "older": []}
+    files = {vars(module).get("__file__") for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
+    found: dict[str, list[str]] = {"newer": [], "older": []}
     for package in metadata.distributions():
         place = Path(str(package.locate_file("")))
-        if any(str(place / file) in found for file in package.files or () if file.suffix in (".py", ".so")):
-            where = "older" if place == OLDER.resolve() or place == OLDER else "packages"
-            packages[where].append(f"{package.name}=={package.version}")
-    return packages
+        if any(str(place / file) in files for file in package.files or ()) and package.name not in GIVEN:
+            found["older" if place == OLDER else "newer"].append(f"{package.name}=={package.version}")
+    return found
 
 
-def requirements(found: dict[str, dict[str, Any]]) -> None:
-    """Write what was found to be imported."""
-    users: dict[str, list[str]] = {}
-    for name, packages in found.items():
-        for package in (*packages["packages"], *(f"{each} ; older" for each in packages["older"])):
+def record(name: str, found: dict[str, list[str]]) -> None:
+    """Write into both files what a model was found to import."""
+    for which, path in PINS.items():
+        users = {package: [user for user in models if user != name] for package, models in pinned(which).items()}
+        for package in found[which]:
             users.setdefault(package, []).append(name)
-    lines = [f"{package}  # {' '.join(users[package])}" for package in sorted(users, key=str.lower)]
-    REQUIREMENTS.write_text(HEAD + "\n".join(line for line in lines if line.split("==")[0] not in GIVEN) + "\n")
+        order = list(RECIPES)
+        lines = [f"{each}  # {' '.join(sorted(users[each], key=order.index))}" for each in sorted(users, key=str.lower)]
+        path.write_text(HEAD + "".join(f"{line}\n" for line in lines if not line.endswith("# ")))
