@@ -4,14 +4,15 @@ make published                                             # all of it, in an en
 python benchmarks/published.py FOLDER --time               # only the timing, of the files an earlier run left in FOLDER
 python benchmarks/published.py FOLDER --table              # only the tables of docs/a-published-model.md
 
-FOLDER has the speech (see published_speech.py). The small model learns to give the original's own embeddings: no labels
-are needed. Beside it stand a model cut to the same widths by size of the norms, and that one trained for as many steps.
+FOLDER has the speech (see published_speech.py). The small model learns the original's own embeddings: no labels are
+needed. Beside it stand models cut to the same widths, or to equal ones, by size of the norms, and trained as long.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from common import DOCS, RESULTS, between_marks, count, spread, write
+from common import DOCS, RESULTS, between_marks, count, in_turns, spread, write
 from published_quality import KINDS, counted, judge, judged, tables
 from published_speech import FRAMES, Speech, packages, pool, read
 from resemblyzer import VoiceEncoder
@@ -40,6 +41,7 @@ CUT = 1.0  # norm under which a group is taken for dead; Adam makes weights flic
 GOAL = 0.5  # of the original's mult-adds: small enough, the penalty may go
 PENALISED, RECOVERY = 3000, 1500  # steps, of the former at most
 SHORT = slice(FRAMES // 4, -FRAMES // 4)  # of a reading, for the steps under the penalty: half of it, for half the time
+CHANNELS = 40  # of a frame
 HEARD = 20  # frames from one embedding to learn to the next
 EVERY = 50  # steps from one compaction to the next
 ROUNDS = 100  # of timing
@@ -48,7 +50,8 @@ MODELS = {
     FIRST: "the package's own",
     "lean": "trained smaller",
     "cut": "cut to the same widths",
-    "cut_trained": "cut, then trained as long",
+    "cut_trained": "cut to the same widths, then trained as long",
+    "even_trained": "cut evenly, then trained as long",
 }
 
 
@@ -78,7 +81,7 @@ def embed(model: nn.Module, mels: Tensor) -> Tensor:
     return torch.cat([model(part) for part in torch.split(mels, 64)])
 
 
-def followed(model: nn.Module, mels: Tensor) -> Tensor:
+def followed(model: Any, mels: Tensor) -> Tensor:
     """The embeddings if the readings ended here, every so many frames: the model's own forward, not only at the end."""
     outputs, _ = model.lstm(mels)
     return normalize(model.linear(outputs[:, HEARD - 1 :: HEARD]).relu(), dim=-1)
@@ -99,7 +102,7 @@ def train(model: nn.Module, optimizer: Optimizer, data: Iterator[Lesson], after:
     start = time.perf_counter()
     for step, (mels, wanted) in enumerate(data, start=1):
         loss = 1 - (followed(model, mels) * wanted).sum(-1).mean()  # embeddings have length one
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -113,9 +116,8 @@ def lean(short: Lesson, whole: Lesson) -> tuple[nn.Module, dict[str, Any]]:
     model = encoder().train()
     groups = leanrnn.discover(model, short.mels[:2, :20])
     print(groups, flush=True)
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
-    threshold = leanrnn.GroupThreshold(CUT)
-    sparsifier = leanrnn.Sparsifier(groups, strength=STRENGTH, threshold=threshold).attach(optimizer)
+    optimizer, dead = torch.optim.Adam(model.parameters(), lr=RATE), leanrnn.GroupThreshold(CUT)
+    sparsifier = leanrnn.Sparsifier(groups, strength=STRENGTH, threshold=dead).attach(optimizer)
     widths, goal = [], GOAL * mult_adds(model)
 
     def compact(step: int, loss: float) -> bool:
@@ -150,6 +152,14 @@ def cut(widths: dict[str, int], example: Tensor) -> nn.Module:
     return leanrnn.shrink(model, leanrnn.discover(model, example), keep_widths=widths).eval()
 
 
+def even(widths: dict[str, int]) -> dict[str, int]:
+    """The same width for all layers, at about as many mult-adds."""
+    first, second, third = widths.values()
+    wanted = first * (CHANNELS + first) + second * (first + second) + third * (second + third)
+    width = round((-CHANNELS + math.sqrt(CHANNELS**2 + 20 * wanted)) / 10)  # of 5 w² + CHANNELS w = wanted
+    return dict.fromkeys(widths, width)
+
+
 def learn(folder: Path) -> dict[str, Any]:
     """All models, left in the folder, and how the training went."""
     torch.manual_seed(0)
@@ -159,8 +169,9 @@ def learn(folder: Path) -> dict[str, Any]:
     models["lean"], story = lean(short, whole)
     widths = leanrnn.discover(models["lean"], whole.mels[:2, :20]).widths
     models["cut"], models["cut_trained"] = (cut(widths, whole.mels[:2, :20]) for _ in range(2))
+    models["even_trained"] = cut(even(widths), whole.mels[:2, :20])
     steps = EVERY * len(story["widths"]) + RECOVERY
-    story["seconds_cut_trained"] = recover(models["cut_trained"], whole, steps)
+    story["seconds_of_the_others"] = [recover(models[name], whole, steps) for name in ("cut_trained", "even_trained")]
     for name, model in models.items():
         leanrnn.save(model, folder / f"{name}.safetensors")
     return {"readings": POOL, "last_widths": widths, "training": story}
@@ -191,18 +202,15 @@ def sizes(model: nn.Module, path: Path) -> dict[str, int]:
 
 
 def clock(models: dict[str, nn.Module], rounds: int) -> dict[str, Any]:
-    """How many times faster than the original; the models take turns, so that a busy moment meets all of them."""
+    """How many times faster than the original."""
     found: dict[str, Any] = {}
-    for name, mels in (("one reading", torch.rand(1, FRAMES, 40)), ("32 readings", torch.rand(32, FRAMES, 40))):
-        seconds: dict[str, list[float]] = {model: [] for model in models}
-        for _ in range(rounds):
-            for key, model in models.items():
-                start = time.perf_counter()
-                embed(model, mels)
-                seconds[key].append(time.perf_counter() - start)
+    for name, number in (("one reading", 1), ("32 readings", 32)):
+        mels = torch.rand(number, FRAMES, CHANNELS)
+        took = in_turns({key: partial(embed, model, mels) for key, model in models.items()}, rounds)
+        seconds = {key: own[3:] for key, own in took.items()}  # the first rounds warm up
         ratios = {key: [a / b for a, b in zip(seconds[FIRST], own, strict=True)] for key, own in seconds.items()}
-        found[name] = {key: spread(ratio[3:]) for key, ratio in ratios.items()}  # the first rounds warm up
-        found[name]["milliseconds_of_the_original"] = spread(seconds[FIRST][3:])["median"] * 1e3
+        found[name] = {key: spread(ratio) for key, ratio in ratios.items()}
+        found[name]["milliseconds_of_the_original"] = spread(seconds[FIRST])["median"] * 1e3
     return found
 
 
