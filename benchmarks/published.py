@@ -38,7 +38,7 @@ BATCH = 16
 RATE = 1e-3  # of Adam; in recovery it goes down to zero in a line
 STRENGTH = 5e-4
 CUT = 1.0  # norm under which a group is taken for dead; Adam makes weights flicker around zero
-GOAL = 0.5  # of the original's mult-adds: small enough, the penalty may go
+GOAL = 0.5  # of the original's mult-adds is small enough
 PENALISED, RECOVERY = 3000, 1500  # steps, of the former at most
 SHORT = slice(FRAMES // 4, -FRAMES // 4)  # of a reading, for the steps under the penalty: half of it, for half the time
 CHANNELS = 40  # of a frame
@@ -47,7 +47,7 @@ EVERY = 50  # steps from one compaction to the next
 ROUNDS = 100  # of timing
 FIRST = "original"
 MODELS = {
-    FIRST: "the package's own",
+    FIRST: "the original",
     "lean": "trained smaller",
     "cut": "cut to the same widths",
     "cut_trained": "cut to the same widths, then trained as long",
@@ -141,9 +141,7 @@ def recover(model: nn.Module, data: Lesson, steps: int) -> float:
         print(f"  step {step:4}: {loss:.3f} from the original", flush=True)
         return False
 
-    seconds = train(model, optimizer, data.batches(steps, seed=2), slower)
-    model.eval()
-    return seconds
+    return train(model, optimizer, data.batches(steps, seed=2), slower)
 
 
 def cut(widths: dict[str, int], example: Tensor) -> nn.Module:
@@ -196,9 +194,10 @@ def mult_adds(model: nn.Module) -> int:
     return sum(p.numel() for name, p in model.named_parameters() if name.startswith("lstm.weight"))
 
 
-def sizes(model: nn.Module, path: Path) -> dict[str, int]:
-    """Weights, mult-adds of a frame, bytes of the file."""
-    return {"weights": count(model), "mult_adds": mult_adds(model), "bytes": path.stat().st_size}
+def sizes(model: nn.Module, path: Path) -> dict[str, Any]:
+    """Widths of the layers, weights, mult-adds of a frame, bytes of the file."""
+    widths = [p.shape[1] for name, p in model.named_parameters() if "weight_hh" in name]
+    return {"widths": widths, "weights": count(model), "mult_adds": mult_adds(model), "bytes": path.stat().st_size}
 
 
 def clock(models: dict[str, nn.Module], rounds: int) -> dict[str, Any]:
