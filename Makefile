@@ -5,12 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 ZOO := .venv-zoo
+PUBLISHED := .venv-published
+# Recorded speech for `make published`; a folder of your own needs a subfolder for every speaker.
+SPEECH ?= speech
 # Published models to try: names of recipes in benchmarks/zoo, or all. Empty: a chosen few.
 MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test check format bench peers zoo clean
+.PHONY: setup demo test check format bench peers zoo published clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -65,6 +68,17 @@ $(ZOO)/.installed: pyproject.toml constraints.txt
 	@$(ZOO)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
+# A published model with its real weights made smaller; writes results/published.json and docs/a-published-model.md.
+published: $(PUBLISHED)/.installed
+	@test -d $(SPEECH) || $(PUBLISHED)/bin/python benchmarks/published_speech.py $(SPEECH)
+	OMP_NUM_THREADS=1 $(PUBLISHED)/bin/python benchmarks/published.py $(SPEECH)
+
+$(PUBLISHED)/.installed: pyproject.toml constraints.txt benchmarks/published-requirements.txt
+	@test -x $(PUBLISHED)/bin/python || $(PYTHON) -m venv $(PUBLISHED)
+	@$(PUBLISHED)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
+	@$(PUBLISHED)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/published-requirements.txt
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(ZOO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
+	rm -rf $(VENV) $(PEERS) $(ZOO) $(PUBLISHED) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

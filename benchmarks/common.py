@@ -10,7 +10,8 @@ import re
 import shlex
 import statistics
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,17 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     """Median and quartiles."""
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return {"median": middle, "q25": low, "q75": high}
+
+
+def in_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of every call in every round. All have their turn in each, so that a busy moment meets all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
 
 
 def write(path: Path, result: dict[str, Any]) -> None:

@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -97,3 +99,76 @@ def test_page_has_the_tables_of_the_result(peers):
     assert peers.rewritten(page, result | {"not_run": {}}) != page
     far, near = ({"dead": {"verdict": "wrong", "difference": d}} for d in (0.9, 0.2))
     assert peers.best({"a": far, "b": near}, "dead") == near["dead"]
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """The parts of the published model's benchmark that need no package but numpy and torch."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import published_quality
+    import published_speech
+
+    return SimpleNamespace(speech=published_speech, quality=published_quality)
+
+
+def test_recordings_belong_to_one_language_of_one_program(published):
+    share = "usr/share"
+    paths = {
+        f"{share}/klettres/pt_BR/alpha/a.ogg": ("klettres-pt_BR", "pt"),
+        f"{share}/ktuberling/sounds/de/hat.ogg": ("ktuberling-de", "de"),
+        f"{share}/asterisk/sounds/it_IT_m_Carlo/digits/1.wav": ("asterisk-it_IT_m_Carlo", "it"),
+        f"{share}/tuxpaint/stamps/animals/birds/owl_desc_fr.ogg": ("tuxpaint-fr", "fr"),
+        "anna/chapter/1.flac": ("anna", "anna"),
+    }
+    for path, (name, language) in paths.items():
+        assert published.speech.set_of(path) == name and published.speech.language(name) == language
+    for noise in ("tuxpaint/stamps/animals/birds/owl.ogg", "asterisk/sounds/it_IT_m_Carlo/silence/1.wav"):
+        assert published.speech.set_of(f"{share}/{noise}") is None
+
+
+def test_no_language_is_both_learned_and_held_out(published):
+    names = [f"{program}-{tongue}" for program in ("klettres", "tuxpaint") for tongue in ("ar", "ca", "de", "fr_CA")]
+    new = published.speech.held_out(names)
+    tongues = {published.speech.language(name) for name in new}
+    assert tongues == {"ca"} and new == {name for name in names if name.endswith("-ca")}
+
+
+def test_utterances_share_no_sound(published):
+    mel = np.arange(1200, dtype=np.float32)[:, None].repeat(2, 1)
+    found = published.speech.utterances(mel)
+    assert found.shape == (2, 5, 160, 2) and found[0].max() < found[1].min()
+    assert published.speech.utterances(mel[:100]).shape == (0, 5, 160, 2)
+
+
+def test_equal_error_rate_of_known_scores(published):
+    rate = published.quality.equal_error
+    assert rate(np.array([0.8, 0.9]), np.array([0.1, 0.2])) == 0.0
+    assert rate(np.array([0.1, 0.2]), np.array([0.8, 0.9])) == 1.0
+    assert rate(np.array([0.3, 0.6, 0.7, 0.8]), np.array([0.1, 0.2, 0.25, 0.65])) == 0.25
+
+
+def test_a_model_is_judged_as_near_as_it_is(published):
+    torch.manual_seed(0)
+    mix = torch.nn.functional.normalize(torch.randn(2, 8), dim=1)
+    sets = {name: np.random.default_rng(i).normal(i, 0.1, (3, 5, 160, 2)) for i, name in enumerate(("a", "b"))}
+    sets = {name: each.astype(np.float32) for name, each in sets.items()}
+
+    def embed(readings, noise=0.0):
+        found = torch.tanh(readings.mean(1) - 0.5) @ mix
+        return torch.nn.functional.normalize(found + noise * torch.randn_like(found), dim=1)
+
+    itself = published.quality.judge(embed, embed, sets)
+    assert (
+        itself["cosine"] == pytest.approx(1) and itself["equal_error_rate"] == 0 and itself["nearest_of_same_set"] == 1
+    )
+    assert published.quality.judge(lambda x: embed(x, 1.0), embed, sets)["cosine"] < 0.9
+
+
+def test_page_of_the_published_model_has_the_tables_of_the_result(published):
+    from common import DOCS, between_marks
+
+    page, result = (
+        (DOCS / "a-published-model.md").read_text(),
+        json.loads((ROOT / "results/published.json").read_text()),
+    )
+    assert between_marks(page, published.quality.tables(result)) == page

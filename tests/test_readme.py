@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Blocks that are text, not code, and commands that set up or take minutes; what `leanrnn demo` does is in test_cli.py.
 TEXT = {"text", ""}
-NOT_RUN = ("make", "git", "pip", "leanrnn demo")
+NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python benchmarks/")
 
 
 class Block(NamedTuple):
