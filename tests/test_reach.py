@@ -41,6 +41,14 @@ def test_every_recipe_has_its_packages_pinned(reach):
         assert f"{recipe.package}==".lower() in " ".join(lines).lower(), name
 
 
+@pytest.mark.parametrize("which", ["newer", "older"])
+def test_packages_are_pinned_to_one_version_each(reach, which):
+    from zoo.packages import pinned
+
+    names = [line.partition("==")[0].lower().replace("_", "-") for line in pinned(which)]
+    assert [name for name in names if names.count(name) > 1] == []
+
+
 class Closed(nn.Module):
     """Two bidirectional layers that copy.deepcopy cannot copy: a closure as forward, and a logger that refuses."""
 

@@ -69,6 +69,9 @@ def onmt_nmt() -> Built:
     source, target = Embeddings(8, 20, 1), Embeddings(8, 20, 1)
     encoder = RNNEncoder("LSTM", True, 2, 12, 0.0, source)
     decoder = InputFeedRNNDecoder("LSTM", True, 2, 12, attn_type="general", embeddings=target)
+    for lookup in (*source.modules(), *target.modules()):
+        if isinstance(lookup, nn.Embedding):
+            lookup.reset_parameters()  # left to whoever trains it: the memory is as it was found
     words = torch.randint(2, 20, (2, 5, 1)), torch.randint(2, 20, (2, 4, 1))
     return NMTModel(encoder, decoder).eval(), (*words, torch.tensor([5, 3]))
 
