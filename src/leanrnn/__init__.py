@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leanrnn import errors as errors
+    from leanrnn.checkpoint import about as about
     from leanrnn.checkpoint import load as load
     from leanrnn.checkpoint import save as save
     from leanrnn.discover import discover as discover
@@ -43,6 +44,7 @@ __all__ = [
     "Groups",
     "Layer",
     "Sparsifier",
+    "about",
     "choose_threshold",
     "constant",
     "discover",
@@ -63,6 +65,7 @@ _HOMES = {
     "L1": "penalty",
     "Layer": "groups",
     "Sparsifier": "sparsify",
+    "about": "checkpoint",
     "choose_threshold": "threshold",
     "constant": "schedule",
     "linear_ramp": "schedule",

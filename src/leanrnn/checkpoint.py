@@ -21,22 +21,30 @@ from leanrnn.groups import named_tensors
 from leanrnn.surgery.cut import cut_held_, cut_tensors_
 from leanrnn.surgery.plan import Plan, set_plan, whole_plan
 
-__all__ = ["FORMAT", "load", "save"]
+__all__ = ["FORMAT", "about", "load", "save"]
 
 FORMAT = 1
 """Version of the file; a reader refuses what is newer."""
 _KEY = "leanrnn"
 
 
-def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
+def save(model: nn.Module, path: str | os.PathLike[str], about: Mapping[str, Any] | None = None) -> None:
     """Write ``model``, shrunk or not, to ``path``; the file is complete or is not there. ::
 
     leanrnn.save(small, "small.safetensors")
     small = leanrnn.load("small.safetensors", lambda: Model(vocabulary=10000, width=1500))
+
+    ``about`` is plain data of yours to keep with it, such as what the factory has to know.
     """
     target = Path(path)
     tensors, same = _distinct(model)
-    header = {_KEY: json.dumps({"format": FORMAT, "same": same, "plan": whole_plan(model).to_json()})}
+    plan = whole_plan(model).to_json()
+    try:
+        header = {_KEY: json.dumps({"format": FORMAT, "same": same, "plan": plan, "about": about or {}})}
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"what is said about the model is not plain data ({error}). Give what JSON takes."
+        ) from error
     # Beside the target, so that the last step is a rename within one file system.
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
@@ -65,6 +73,14 @@ def load(path: str | os.PathLike[str], factory: Callable[[], nn.Module]) -> nn.M
         ) from error
     _fill(model, {**tensors, **{name: tensors[first] for name, first in same.items()}}, path)
     return model
+
+
+def about(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What was given to :func:`save` as ``about``; nothing is loaded. ::
+
+    leanrnn.load(path, lambda: Model(**leanrnn.about(path)["sizes"]))
+    """
+    return dict(_header(Path(path))["about"])
 
 
 def _distinct(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -100,20 +116,24 @@ def _publish(written: Path, target: Path) -> None:
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], Plan]:
+    header = _header(path)
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, header["same"], header["plan"]  # no mapping
+
+
+def _header(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"there is no file {path}. Write one with leanrnn.save(model, path).")
     try:
         with safe_open(path, framework="pt") as file:
-            header = (file.metadata() or {}).get(_KEY)
-            same, plan = _parsed(path, header)
-            return {name: file.get_tensor(name) for name in file.keys()}, same, plan  # no mapping
+            return _parsed(path, (file.metadata() or {}).get(_KEY))
     except SafetensorError as error:
         raise CheckpointError(
             f"{path} is damaged or no safetensors file ({error}). Copy it again from where it was written."
         ) from error
 
 
-def _parsed(path: Path, header: str | None) -> tuple[dict[str, str], Plan]:
+def _parsed(path: Path, header: str | None) -> dict[str, Any]:
     if header is None:
         raise CheckpointError(
             f"{path} was not written by leanrnn. Load it with safetensors, or write one with leanrnn.save."
@@ -122,7 +142,8 @@ def _parsed(path: Path, header: str | None) -> tuple[dict[str, str], Plan]:
         data = json.loads(header)
         version = int(data["format"])
         if version <= FORMAT:
-            return dict(data["same"]), Plan.from_json(data["plan"])
+            plan = Plan.from_json(data["plan"])
+            return {"same": dict(data["same"]), "plan": plan, "about": dict(data.get("about", {}))}
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"the plan in {path} cannot be read ({error}). Write the file again.") from error
     raise CheckpointError(f"{path} has format {version}, and this leanrnn reads up to {FORMAT}. Update leanrnn.")

@@ -2,10 +2,13 @@
 
 __all__ = [
     "CheckpointError",
+    "ConfigError",
+    "DataError",
     "DiscoveryError",
     "GroupsError",
     "LeanRNNError",
     "OperatorError",
+    "RunError",
     "ShrinkError",
     "UnsupportedModelError",
 ]
@@ -37,3 +40,15 @@ class ShrinkError(LeanRNNError):
 
 class CheckpointError(LeanRNNError):
     """A file is not a leanrnn checkpoint, is damaged, is too new, or does not fit the factory."""
+
+
+class ConfigError(LeanRNNError):
+    """A setting of a recipe is unknown, or has a value that makes no sense."""
+
+
+class DataError(LeanRNNError):
+    """Data is missing, empty, in the wrong encoding, or does not fit what is done with it."""
+
+
+class RunError(LeanRNNError):
+    """A run folder cannot be used, or a run cannot go on."""

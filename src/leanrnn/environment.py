@@ -1,0 +1,54 @@
+"""What a bug report, a run and a measurement should say about the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from leanrnn import __version__
+
+__all__ = ["environment"]
+
+
+def environment() -> dict[str, str]:
+    """Versions, processor and threads, by name. ::
+
+    environment()["torch"]
+    """
+    import torch
+
+    packages = ("numpy", "scipy", "safetensors", "tyro", "rich")
+    return {
+        "leanrnn": __version__,
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        **{name: _version(name) for name in packages},
+        "processor": f"{_processor()}, {os.cpu_count()} cores, {torch.backends.cpu.get_cpu_capability()}",
+        "threads": f"{torch.get_num_threads()} (between operators: {torch.get_num_interop_threads()})",
+        "oneDNN": "yes" if torch._C._has_mkldnn else "no",
+        "accelerator": ", ".join(_accelerators()) or "none",
+    }
+
+
+def _accelerators() -> list[str]:
+    import torch
+
+    found = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return [*found, "mps"] if torch.backends.mps.is_available() else found
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")  # platform.processor() says nothing on most Linux systems
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,187 @@
+"""All settings of a training run in one flat record; a recipe is a complete one with a name."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
+
+from leanrnn.errors import ConfigError
+
+__all__ = ["Config", "changed", "from_toml"]
+
+Corpus = Literal["ptb", "text", "python"]
+Rate = Literal["decay", "thirds", "line"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What a run depends on. The defaults are the paper's small language model, dense. ::
+
+    replace(RECIPES["ptb-lstm-small-iss"], strength=3e-3, seed=2)
+    """
+
+    corpus: Corpus = "ptb"
+    """ptb: ptb.train.txt and its two companions; text: files of your own; python: the documentation of Python."""
+    tokens: Literal["word", "character"] = "word"
+    """What the text is cut into; Penn Treebank is always words."""
+    vocabulary: int = 10_000
+    """Most frequent tokens that are told apart; all others are one. Penn Treebank's is its own."""
+    held_out: float = 0.05
+    """Part of your own text that is kept for validation, and as much again for the test."""
+
+    embedding: int = 200
+    """Numbers that stand for a word."""
+    widths: tuple[int, ...] = (200, 200)
+    """Hidden units of every LSTM layer."""
+    init: float = 0.1
+    """Weights start uniform between minus and plus this; the biases of the LSTM at zero."""
+    keep: float = 1.0
+    """Probability that a number survives dropout, between the layers and around them."""
+    follow: bool = False
+    """Let dropout fall with the widths: by the root of the part of units that is left."""
+
+    epochs: int = 13
+    """Passes over the training text."""
+    batch: int = 20
+    """Streams read side by side."""
+    window: int = 20
+    """Tokens from one update to the next, over which gradients flow; the loss is their sum."""
+    rate: float = 1.0
+    """Learning rate of plain SGD."""
+    schedule: Rate = "decay"
+    """decay: constant, then times `decay` every epoch; thirds: a tenth after every third of the epochs, as the paper's
+    source does in its sparse runs; line: constant, then down to zero in a line."""
+    constant: int = 4
+    """Epochs at the full learning rate."""
+    decay: float = 0.5
+    """Factor of the learning rate for every epoch after those."""
+    clip: float = 5.0
+    """Largest norm of all gradients together."""
+    seed: int = 1
+    """Of the first weights and of dropout."""
+
+    strength: float = 0.0
+    """Weight of the penalty; 0 is a dense run."""
+    penalty: Literal["group_lasso", "l1"] = "group_lasso"
+    """What is penalised: groups as a whole, or single weights."""
+    mode: Literal["loss", "gradient", "proximal"] = "loss"
+    """loss: part of the loss, clipped with it, as in the paper; gradient: added after clipping; proximal: a step of its
+    own after the optimizer's."""
+    scope: Literal["recurrent", "all"] = "recurrent"
+    """Which widths are learned: those of the layers, or that of the embedding too."""
+    threshold: float = 1e-4
+    """Weights of smaller magnitude become zero after every step."""
+    everywhere: bool = True
+    """The threshold is for all parameters, as in the paper's language model; otherwise for weights in groups alone."""
+    group_threshold: float = 0.0
+    """Groups of smaller norm become zero as a whole after every step."""
+    ramp: float = 0.0
+    """Epochs over which the strength rises from zero."""
+    penalised: int = 0
+    """Epochs with the penalty; in the rest the survivors recover. 0: all of them."""
+    compact: int = 0
+    """Steps from one removal of the dead to the next; 0: only at the end."""
+    keep_widths: tuple[int, ...] = ()
+    """Cut the model to these widths before training, by the norms of its groups; needs a run to start from."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there is a penalty."""
+        return self.strength > 0
+
+    def rate_at(self, epoch: int) -> float:
+        """Learning rate of an epoch, counted from 0."""
+        if self.schedule == "thirds":
+            return float(self.rate * 0.1 ** (epoch // max(1, self.epochs // 3)))
+        if self.schedule == "line":
+            left = (self.epochs - epoch) / (self.epochs - self.constant + 1)
+            return self.rate * min(1.0, left)
+        return float(self.rate * self.decay ** max(epoch + 1 - self.constant, 0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; :meth:`from_json` reads it back."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Config:
+        """The settings of a run folder, or of a TOML file."""
+        return changed(cls(), data, "these settings")
+
+
+def changed(config: Config, data: Mapping[str, Any], where: str) -> Config:
+    """``config`` with other values for some of its names. An unknown name or a value of the wrong kind is an error that
+    says ``where``. ::
+
+        changed(Config(), {"widths": [300, 200]}, "my.toml")
+    """
+    hints = get_type_hints(Config)
+    known = [field.name for field in fields(Config)]
+    values = {}
+    for name, value in data.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(known)}."
+            raise ConfigError(f"{where}: there is no setting {name!r}.{hint}")
+        values[name] = _as(hints[name], value, f"{where}: {name}")
+    return replace(config, **values)
+
+
+def from_toml(config: Config, path: Path) -> Config:
+    """``config`` with the settings of a TOML file. ::
+
+    from_toml(RECIPES["text"], Path("mine.toml"))
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {path}. Give the path of a TOML file with settings.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}. Write one `name = value` a line.") from error
+    return changed(config, data, str(path))
+
+
+def _as(kind: Any, value: Any, where: str) -> Any:
+    """``value``, if it is of this kind; an integer is also a float, a list also a tuple."""
+    if get_args(kind) and isinstance(get_args(kind)[0], str):
+        if value in get_args(kind):
+            return value
+        raise ConfigError(f"{where} is {value!r}. Choose {' or '.join(get_args(kind))}.")
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind == tuple[int, ...] and isinstance(value, (list, tuple)) and all(type(each) is int for each in value):
+        return tuple(value)
+    if kind in (int, float, bool, str) and type(value) is kind:
+        return value
+    name = (
+        "a list of whole numbers" if kind == tuple[int, ...] else {int: "a whole number", float: "a number"}.get(kind)
+    )
+    raise ConfigError(f"{where} is {value!r}. Give {name or 'true or false'}.")
+
+
+def _check(config: Config) -> None:
+    """Refuse settings no run can have."""
+    for name in ("embedding", "epochs", "batch", "window", "vocabulary"):
+        if getattr(config, name) < 1:
+            raise ConfigError(f"{name} is {getattr(config, name)}. Give at least 1.")
+    if not config.widths or min(config.widths) < 1 or min(config.keep_widths, default=1) < 1:
+        raise ConfigError(f"widths are {config.widths}. Give at least one layer of at least one unit.")
+    if not 0 < config.keep <= 1:
+        raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
+    if not 0 < config.held_out < 0.5:
+        raise ConfigError(f"held_out is {config.held_out}. Give a part between 0 and one half.")
+    for name in ("strength", "threshold", "group_threshold", "ramp", "compact", "penalised", "constant"):
+        if not 0 <= getattr(config, name) < math.inf:
+            raise ConfigError(f"{name} is {getattr(config, name)}. Give 0 or a positive number.")
+    for name in ("rate", "clip", "init", "decay"):
+        if not 0 < getattr(config, name) < math.inf:
+            raise ConfigError(f"{name} is {getattr(config, name)}. Give a positive number.")
+    if config.penalised > config.epochs:
+        raise ConfigError(f"penalised is {config.penalised}, of {config.epochs} epochs. Give at most as many.")

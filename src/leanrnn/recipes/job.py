@@ -1,0 +1,168 @@
+"""What changes while training, all of which a checkpoint holds; begun anew, from another run, or where it was left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import leanrnn
+from leanrnn.errors import RunError
+from leanrnn.recipes.config import Config
+from leanrnn.recipes.model import LanguageModel, State, language_model, load_language_model
+from leanrnn.recipes.text import Text
+from leanrnn.runs import Run
+
+__all__ = ["Job", "begun", "example", "resumed", "saved"]
+
+NUMBERS = ("epoch", "window", "total", "seconds", "mark", "spent", "valid", "about")
+
+
+@dataclass
+class Job:
+    """A model in training and how far it has come."""
+
+    model: LanguageModel
+    optimizer: torch.optim.Optimizer
+    losses: Tensor
+    """Of the windows of this interval, so that a step never waits for a number."""
+    about: dict[str, Any]
+    """What a file of the model says of itself: the settings it was built with, and its words."""
+    sparsifier: leanrnn.Sparsifier | None = None
+    state: State | None = None
+    """Carried from window to window; none at the start of an epoch."""
+    epoch: int = 0
+    window: int = 0
+    """Windows of the epoch that are done."""
+    total: float = 0.0
+    """Sum of the losses of the epoch, up to the last interval."""
+    seconds: float = 0.0
+    """Of training in this epoch."""
+    mark: float = 0.0
+    """The same at the last interval."""
+    spent: float = 0.0
+    """Seconds of all epochs before."""
+    valid: list[float] = field(default_factory=list)
+    """Perplexity of the validation text after every epoch."""
+
+
+def begun(config: Config, text: Text, per_epoch: int, start: Path | None) -> Job:
+    """A new job: new weights, or those another run ended with, cut to ``keep_widths`` if there are any."""
+    about = {"config": config.to_json(), "words": list(text.words)}
+    if start is None:
+        if config.keep_widths:
+            raise RunError("keep_widths cuts a trained model. Name the run to start from with --start.")
+        model = language_model(config, len(text.words))
+        return _job(config, model, about, per_epoch, _groups(config, model))
+    path = start / "model.safetensors" if start.is_dir() else start
+    model, about = load_language_model(path), leanrnn.about(path)
+    if about["words"] != list(text.words):
+        raise RunError(f"the model in {start} was trained on other words. Start from a run on the same text.")
+    if config.keep_widths:
+        if len(config.keep_widths) != len(model.widths):
+            raise RunError(f"keep_widths has {len(config.keep_widths)} widths for {len(model.widths)} layers.")
+        kept = dict(zip(model.layer_names, config.keep_widths, strict=True))
+        small = leanrnn.shrink(model, leanrnn.discover(model, example()), keep_widths=kept)
+        assert isinstance(small, LanguageModel)
+        model = small
+    for dropout in model.dropouts:
+        dropout.p = 1 - config.keep  # type: ignore[assignment]
+    return _job(config, model, about, per_epoch, _groups(config, model))
+
+
+def resumed(config: Config, run: Run, per_epoch: int) -> Job | None:
+    """The job of the last checkpoint, exactly as it was, if there is one."""
+    if (found := run.latest()) is None:
+        return None
+    data, tensors = found.data, found.tensors
+    built, words = Config.from_json(data["about"]["config"]), len(data["about"]["words"])
+    model = leanrnn.load(found.model, lambda: language_model(built, words))
+    assert isinstance(model, LanguageModel)
+    for dropout, p in zip(model.dropouts, data["dropout"], strict=True):
+        dropout.p = p
+    groups = leanrnn.Groups.from_json(data["groups"], model) if data["groups"] else None
+    job = _job(config, model, data["about"], per_epoch, groups)
+    if job.sparsifier:
+        job.sparsifier.load_state_dict(data["sparsifier"])
+    for name in NUMBERS:
+        setattr(job, name, data[name])
+    job.optimizer.load_state_dict(_packed(data["optimizer"], tensors))
+    job.losses = tensors["losses"].clone()
+    states = range(data["layers"])
+    job.state = [(tensors[f"state.{i}.h"].clone(), tensors[f"state.{i}.c"].clone()) for i in states] or None
+    torch.set_rng_state(tensors["random"])
+    return job
+
+
+def saved(job: Job, run: Run, step: int) -> None:
+    """Write a checkpoint of everything."""
+    tensors = {"losses": job.losses, "random": torch.get_rng_state()}
+    for i, (h, c) in enumerate(job.state or ()):
+        tensors |= {f"state.{i}.h": h, f"state.{i}.c": c}
+    data = {
+        **{name: getattr(job, name) for name in NUMBERS},
+        "layers": len(job.state or ()),
+        "dropout": [dropout.p for dropout in job.model.dropouts],
+        "optimizer": _unpacked(job.optimizer.state_dict(), tensors),
+        "sparsifier": job.sparsifier.state_dict() if job.sparsifier else None,
+        "groups": job.sparsifier.groups.to_json() if job.sparsifier else None,
+    }
+    run.save(step, job.model, tensors, data)
+
+
+def example() -> Tensor:
+    """Words to run a model on: three of them in two streams."""
+    return torch.zeros(3, 2, dtype=torch.long)
+
+
+def _job(
+    config: Config, model: LanguageModel, about: dict[str, Any], per_epoch: int, groups: leanrnn.Groups | None
+) -> Job:
+    """A job at its first step; with groups it has a penalty."""
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=config.rate)
+    sparsifier = _sparsifier(config, groups, per_epoch).attach(optimizer) if groups else None
+    return Job(model, optimizer, torch.zeros(max(1, per_epoch // 10)), about, sparsifier)
+
+
+def _groups(config: Config, model: LanguageModel) -> leanrnn.Groups | None:
+    return leanrnn.discover(model, example(), scope=config.scope) if config.sparse else None
+
+
+def _sparsifier(config: Config, groups: leanrnn.Groups, per_epoch: int) -> leanrnn.Sparsifier:
+    touched = ["*"] if config.everywhere else None
+    element = leanrnn.ElementThreshold(config.threshold, parameters=touched, biases=config.everywhere)
+    thresholds: list[Any] = [element]
+    if config.group_threshold:
+        thresholds.append(leanrnn.GroupThreshold(config.group_threshold))
+    penalty: Any = config.penalty
+    if config.penalty == "l1":  # the paper's: everything but the embedding, biases too
+        penalty = leanrnn.L1(groups, parameters=["layers.*", "head.*"], biases=True)
+    steps = round(config.ramp * per_epoch)
+    strength = leanrnn.linear_ramp(config.strength, steps) if steps else config.strength
+    return leanrnn.Sparsifier(groups, strength=strength, threshold=thresholds, penalty=penalty, mode=config.mode)
+
+
+def _unpacked(state: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """The state of an optimizer as plain data; its tensors go where the others are."""
+    plain: dict[str, dict[str, Any]] = {}
+    for index, values in state["state"].items():
+        for key, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{index}.{key}"] = value
+            else:
+                plain.setdefault(str(index), {})[key] = value
+    return {"state": plain, "param_groups": state["param_groups"]}
+
+
+def _packed(data: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """The reverse of it."""
+    state = {int(index): dict(values) for index, values in data["state"].items()}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind == "optimizer":
+            index, _, key = rest.partition(".")
+            state.setdefault(int(index), {})[key] = tensor
+    return {"state": state, "param_groups": data["param_groups"]}

@@ -1,0 +1,243 @@
+"""The one training loop of all recipes. Read it from top to bottom.
+
+It uses the public names of leanrnn only: what it does, a loop of your own can do.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+import leanrnn
+from leanrnn.errors import RunError
+from leanrnn.recipes.config import Config
+from leanrnn.recipes.job import Job, begun, resumed, saved
+from leanrnn.recipes.model import LanguageModel
+from leanrnn.recipes.text import Text, streams, windows
+from leanrnn.runs import Run
+
+__all__ = ["Epoch", "Interval", "perplexity", "train"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A tenth of an epoch: a line of the metrics."""
+
+    step: int
+    epoch: float
+    loss: float
+    """Of the training text, the mean over its words."""
+    penalty: float
+    strength: float
+    widths: dict[str, int]
+    alive: dict[str, int]
+    tokens_per_second: float
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A whole epoch: a line of the metrics."""
+
+    epoch: int
+    step: int
+    rate: float
+    train: float
+    """Perplexity of the training text, as it was while training."""
+    valid: float
+    """Perplexity of the validation text."""
+    widths: dict[str, int]
+    alive: dict[str, int]
+    seconds: float
+    """Of training, without validation."""
+
+
+def train(
+    config: Config,
+    text: Text,
+    run: Run,
+    *,
+    start: Path | None = None,
+    save_seconds: float = 300.0,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Interval | Epoch]:
+    """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. ::
+
+    with Run.open(Path("runs/mine"), {"config": config.to_json()}) as run:
+        for event in train(config, text, run):
+            print(event)
+    """
+    rows = streams(text.train, config.batch, "the training text")
+    per_epoch = (len(rows) - 1) // config.window
+    if per_epoch < 1:
+        raise RunError(
+            f"a stream of the training text has {len(rows)} words, no window of {config.window} and one more."
+        )
+    job = resumed(config, run, per_epoch) or begun(config, text, per_epoch, start)
+    last = time.monotonic()
+    while job.epoch < config.epochs:
+        for interval in _epoch(job, config, rows, per_epoch):
+            if interval is not None:
+                run.log({"kind": "interval", **asdict(interval)})
+                yield interval
+            if stopped() or time.monotonic() - last > save_seconds:
+                saved(job, run, job.epoch * per_epoch + job.window)
+                last = time.monotonic()
+                if stopped():
+                    return
+        event = _end_of_epoch(job, config, text, per_epoch)
+        run.log({"kind": "epoch", **asdict(event)})
+        saved(job, run, job.epoch * per_epoch)
+        last = time.monotonic()
+        yield event
+    run.write("result.json", _finish(job, config, text, run))
+
+
+def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[Interval | None]:
+    """What is left of an epoch; after every window an interval, or None where there is nothing to tell."""
+    if job.window == 0:
+        # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
+        torch.manual_seed(config.seed * 1_000_003 + job.epoch)
+        if config.penalised and job.epoch == config.penalised:
+            _recover(job, config)
+    model, optimizer = job.model.train(), job.optimizer
+    for group in optimizer.param_groups:
+        group["lr"] = config.rate_at(job.epoch)
+    for i, (words, wanted) in enumerate(windows(rows, config.window)):
+        if i < job.window:
+            continue
+        began = time.perf_counter()
+        scores, state = model(words, job.state)
+        # The paper's loss: the sum over the window, the mean over the streams.
+        loss = cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum") / config.batch
+        job.losses[i % len(job.losses)] = loss.detach()
+        if job.sparsifier and config.mode == "loss":
+            loss = loss + job.sparsifier.loss()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimizer.step()
+        job.state = [(h.detach(), c.detach()) for h, c in state]
+        job.window = i + 1
+        if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
+            _compact(job, config)
+        tell = job.window % len(job.losses) == 0 or job.window == per_epoch
+        losses = job.losses[: i % len(job.losses) + 1].tolist() if tell else []  # waits for the step to end
+        job.seconds += time.perf_counter() - began
+        yield _interval(job, config, per_epoch, losses) if tell else None
+
+
+def _compact(job: Job, config: Config) -> None:
+    """Cut what is dead out of model and optimizer; the state that is carried on loses the same units."""
+    assert job.sparsifier is not None
+    if job.sparsifier.compact():
+        if job.state is not None:
+            named = zip(job.state, job.model.layer_names, strict=True)
+            job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
+        if config.follow:
+            job.model.follow(config.keep, config.widths)
+
+
+def _recover(job: Job, config: Config) -> None:
+    """The penalty ends: what is dead goes, and what is left is trained as any model would be."""
+    if job.sparsifier is not None:
+        _compact(job, config)
+        job.sparsifier.detach()
+        job.sparsifier = None
+
+
+def _interval(job: Job, config: Config, per_epoch: int, losses: list[float]) -> Interval:
+    step = job.epoch * per_epoch + job.window
+    for i, loss in enumerate(losses):
+        if not math.isfinite(loss):
+            raise RunError(
+                f"the loss of step {step - len(losses) + i + 1} is {loss}. The run stopped; its last checkpoint is "
+                "older. Try a smaller learning rate, a smaller clip, or a ramp for the strength, in a new folder."
+            )
+    job.total += sum(losses)
+    status = job.sparsifier.status() if job.sparsifier else None
+    spent, job.mark = job.seconds - job.mark, job.seconds
+    return Interval(
+        step,
+        epoch=round(step / per_epoch, 3),
+        loss=sum(losses) / len(losses) / config.window,
+        penalty=status.penalty if status else 0.0,
+        strength=status.strength if status else 0.0,
+        widths=_widths(job),
+        alive={layer.name: layer.alive for layer in status.layers} if status else _widths(job),
+        tokens_per_second=len(losses) * config.window * config.batch / spent,
+    )
+
+
+def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch:
+    """Validate, and get ready for the next."""
+    valid = perplexity(job.model, text.valid, config.batch, config.window)
+    train = math.exp(min(job.total / per_epoch / config.window, 700.0))
+    alive = {la.name: la.alive for la in job.sparsifier.status().layers} if job.sparsifier else _widths(job)
+    step, rate = (job.epoch + 1) * per_epoch, config.rate_at(job.epoch)
+    event = Epoch(job.epoch + 1, step, rate, train, valid, _widths(job), alive, job.seconds)
+    job.valid.append(valid)
+    job.spent += job.seconds
+    job.epoch, job.window, job.total, job.seconds, job.mark, job.state = job.epoch + 1, 0, 0.0, 0.0, 0.0, None
+    return event
+
+
+def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
+    """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
+    model, difference = job.model.eval(), 0.0
+    if job.sparsifier:
+        small = leanrnn.shrink(model, job.sparsifier.groups)
+        assert isinstance(small, LanguageModel)
+        with torch.no_grad():
+            words = text.valid[: 20 * config.window].view(20, -1).t()
+            difference = float((model(words)[0] - small(words)[0]).abs().max())
+        model = small
+    leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
+    return {
+        "valid": perplexity(model, text.valid, config.batch, config.window),
+        "test": perplexity(model, text.test, 1, 1000, whole=True),
+        "test_in_batches": perplexity(model, text.test, config.batch, config.window),
+        "embedding": model.embedding.weight.size(1),
+        "widths": list(model.widths),
+        "weights": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "seconds": round(job.spent, 1),
+        "difference": difference,
+        "valid_by_epoch": job.valid,
+    }
+
+
+def _widths(job: Job) -> dict[str, int]:
+    found = {"embedding": int(job.model.embedding.weight.size(1))}
+    return found | dict(zip(job.model.layer_names, job.model.widths, strict=True))
+
+
+@torch.no_grad()
+def perplexity(model: LanguageModel, tokens: Tensor, batch: int, window: int, *, whole: bool = False) -> float:
+    """Of a text read in ``batch`` streams with the state carried on; ``whole`` takes the words along that would be left
+    over at the end. ::
+
+        perplexity(model, text.valid, 20, 35)             # the paper's validation
+        perplexity(model, text.test, 1, 35, whole=True)   # and its test: one stream, so that windows do not matter
+    """
+    rows = streams(tokens, batch)
+    pieces = list(windows(rows, window))
+    done = len(pieces) * window
+    if whole and done < len(rows) - 1:
+        pieces.append((rows[done:-1], rows[done + 1 :]))
+    if not pieces:
+        raise RunError(f"a stream of the text has {len(rows)} words, no window of {window} and one more.")
+    training, state, losses = model.training, None, []
+    model.eval()
+    for words, wanted in pieces:
+        scores, state = model(words, state)
+        losses.append(cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum").double())
+    model.train(training)
+    count = sum(wanted.numel() for _, wanted in pieces)
+    return math.exp(min(float(torch.stack(losses).sum()) / count, 700.0))

@@ -1,0 +1,34 @@
+"""All recipes by name."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+
+from leanrnn.errors import ConfigError
+from leanrnn.recipes.config import Config
+from leanrnn.recipes.ptb_lstm import PTB_LSTM
+from leanrnn.recipes.recipe import Recipe
+
+__all__ = ["RECIPES", "named"]
+
+TEXT = Config(
+    corpus="text", embedding=200, widths=(200, 200), keep=0.8, window=35, epochs=12, constant=6, schedule="line"
+)
+RECIPES: dict[str, Recipe] = {
+    **PTB_LSTM,
+    "text": Recipe(replace(TEXT, strength=2e-3), "your own text: a file, or a folder of them, given with --data"),
+    "text-dense": Recipe(TEXT, "the same without a penalty"),
+}
+
+
+def named(name: str) -> Recipe:
+    """The recipe of a name. ::
+
+    named("ptb-lstm-small").config.epochs
+    """
+    if name not in RECIPES:
+        near = difflib.get_close_matches(name, RECIPES, 1)
+        hint = f"Did you mean {near[0]}?" if near else "leanrnn ls lists them."
+        raise ConfigError(f"there is no recipe {name!r}. {hint}")
+    return RECIPES[name]

@@ -1,0 +1,240 @@
+"""A run folder: settings, environment, metrics, checkpoints, and a lock. Whatever happens, it can be gone on with.
+
+A checkpoint is a folder of its own that appears in one piece or not at all; the one before it is kept. ::
+
+    config.json  environment.json  metrics.jsonl  checkpoints/00001327/  model.safetensors  result.json
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from leanrnn.checkpoint import save
+from leanrnn.environment import environment
+from leanrnn.errors import RunError
+
+__all__ = ["Run", "Saved", "read_run"]
+
+KEPT = 2
+"""Checkpoints that stay: the newest, and one to fall back on."""
+TENSORS, MODEL, REST = "tensors.safetensors", "model.safetensors", "rest.json"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint as it was read: the file of the model, further tensors, and plain data."""
+
+    model: Path
+    tensors: dict[str, Tensor]
+    data: dict[str, Any]
+
+
+class Run:
+    """A folder one process trains in. ::
+
+    with Run.open(Path("runs/mine"), {"config": config.to_json()}) as run:
+        saved = run.latest()
+        run.log({"step": 1, "loss": 2.3})
+        run.save(1, model, {"rng": torch.get_rng_state()}, {"epoch": 0})
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.notes = folder, list[str]()
+        """The folder, and what a user should know of it."""
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, settings: Mapping[str, Any]) -> Iterator[Run]:
+        """Make the folder, or go on in one that was made with the same settings; nobody else may use it meanwhile."""
+        run = cls(folder)
+        with _told(folder):
+            run.checkpoints.mkdir(parents=True, exist_ok=True)
+        with _locked(folder / "lock"), _told(folder):
+            run._agree(settings)
+            run._tidy()
+            with (folder / "environment.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(environment()) + "\n")
+            yield run
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints are."""
+        return self.folder / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line."""
+        return self.folder / "metrics.jsonl"
+
+    def log(self, line: Mapping[str, Any]) -> None:
+        """Append a line to the metrics."""
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def save(self, step: int, model: nn.Module, tensors: Mapping[str, Tensor], data: Mapping[str, Any]) -> None:
+        """Write a checkpoint; the oldest one goes."""
+        length = self.metrics.stat().st_size if self.metrics.exists() else 0
+        place = Path(tempfile.mkdtemp(prefix=".writing-", dir=self.checkpoints))
+        try:
+            save(model, place / MODEL)
+            save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, place / TENSORS)
+            digests = {name: _digest(place / name) for name in (MODEL, TENSORS)}
+            rest = {"metrics": length, "digests": digests, "data": data}
+            (place / REST).write_text(json.dumps(rest), encoding="utf-8")
+            for path in (self.metrics, *place.iterdir(), place):
+                _to_disk(path)
+            place.rename(self.checkpoints / f"{step:08}")
+            _to_disk(self.checkpoints)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        for old in self._found()[:-KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def latest(self) -> Saved | None:
+        """The newest checkpoint that is whole. What came after it, damaged files and metrics alike, is removed: it
+        will be made again."""
+        for place in reversed(self._found()):
+            try:
+                rest = json.loads((place / REST).read_text(encoding="utf-8"))
+                if any(_digest(place / name) != digest for name, digest in rest["digests"].items()):
+                    raise ValueError("its files are not as they were written")
+                saved = Saved(place / MODEL, load_file(place / TENSORS), rest["data"])
+            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+                self.notes.append(f"checkpoint {place.name} is damaged ({error}); the one before it is used.")
+                shutil.rmtree(place)
+                continue
+            if self.metrics.exists():
+                os.truncate(self.metrics, rest["metrics"])
+            return saved
+        self.metrics.unlink(missing_ok=True)
+        return None
+
+    def write(self, name: str, data: Mapping[str, Any]) -> None:
+        """A JSON file of the folder, whole or not at all."""
+        part = self.folder / f".{name}.part"
+        part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        _to_disk(part)
+        part.replace(self.folder / name)
+
+    def result(self) -> dict[str, Any] | None:
+        """What ``result.json`` says, if the run has ended."""
+        path = self.folder / "result.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def _found(self) -> list[Path]:
+        return sorted(path for path in self.checkpoints.iterdir() if path.name.isdigit())
+
+    def _tidy(self) -> None:
+        for path in self.checkpoints.glob(".writing-*"):
+            shutil.rmtree(path)
+
+    def _agree(self, settings: Mapping[str, Any]) -> None:
+        """Settings of a folder never change: what is in it would not belong together."""
+        path = self.folder / "config.json"
+        if not path.exists():
+            self.write("config.json", settings)
+            return
+        before, now = _flat(_read_json(path)), _flat(settings)
+        differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
+        if differing:
+            told = "; ".join(f"{key} was {before.get(key)!r} and is {now.get(key)!r}" for key in differing)
+            raise RunError(
+                f"{self.folder} holds a run with other settings: {told}. Name another folder with --out, "
+                "or use the settings it was begun with."
+            )
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """The settings a run was begun with. ::
+
+    read_run(Path("runs/mine"))["config"]["widths"]
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        raise RunError(f"{folder} is no run folder: it has no config.json. Name one that leanrnn train has made.")
+    return _read_json(path)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path} cannot be read ({error}). Begin a new run in another folder.") from error
+    return dict(data)
+
+
+def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        found |= {f"{key}.{k}": v for k, v in _flat(value).items()} if isinstance(value, Mapping) else {key: value}
+    return found
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: the folder is not guarded there
+        yield
+        return
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            raise RunError(
+                f"another process ({file.read().strip() or 'unknown'}) is training in {path.parent}. "
+                "Wait for it, or name another folder with --out."
+            ) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Failures of the disk in plain words."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise RunError(
+                f"{folder} cannot grow: {os.strerror(error.errno)}. The last checkpoint is whole; make room and give "
+                "the same command again."
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise RunError(f"{folder} cannot be written to: {error.strerror}. Name another with --out.") from error
+        raise
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _to_disk(path: Path) -> None:
+    """Make sure that a file, or the names in a folder, survive a loss of power."""
+    if not path.exists():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
