@@ -25,6 +25,9 @@ class Tagger(nn.Module):
 def tagger():
     return Tagger(), torch.zeros(5, 2, 4)
 
+def inputs():
+    return {"x": torch.ones(5, 2, 4)}
+
 def misfit():
     return Tagger(), torch.zeros(5, 2, 7)
 
@@ -47,19 +50,28 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("factory", ["models.py:tagger", "models:tagger"])
-def test_discover_prints_the_groups(capsys, factory):
-    assert main(["discover", factory]) == 0
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["models.py:tagger"],
+        ["models:tagger"],
+        ["models.py:Tagger", "--example", "5,2,4"],
+        ["models.py:Tagger", "--example", "5,2,4:float32"],
+        ["models:tagger", "--example", "models:inputs"],
+    ],
+)
+def test_discover_prints_the_groups(capsys, arguments):
+    assert main(["discover", *arguments]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split() == ["layer", "width", "group", "readers"]
     assert [row.split()[1] for row in rows[:2]] == ["6", "6"]
 
 
 def test_discover_writes_json_and_explains(capsys):
-    assert main(["discover", "models.py:tagger", "--json", "groups.json"]) == 0
-    groups = leanrnn.Groups.from_json(Path("groups.json").read_text())
-    assert json.loads(groups.to_json()) == json.loads(Path("groups.json").read_text())
-    capsys.readouterr()
+    assert main(["discover", "models.py:tagger", "--json"]) == 0
+    text = capsys.readouterr().out
+    groups = leanrnn.Groups.from_json(text)
+    assert json.loads(groups.to_json()) == json.loads(text)
     assert main(["discover", "models.py:tagger", "--explain", groups.names[0]]) == 0
     assert "head.weight" not in (out := capsys.readouterr().out) and "weight_hh_l0" in out
 
@@ -82,7 +94,9 @@ def test_scope_all_is_passed_on(capsys):
         (["models.py:misfit"], "models.py:12"),
         (["typo.py:tagger"], "typo.py:1"),
         (["models.py:tagger", "--explain", "rnn"], "there is no layer 'rnn'"),
-        (["models.py:tagger", "--json", "no/such/folder.json"], "no/such/folder.json"),
+        (["models.py:Tagger", "--example", "5,x:float32"], "'5,x:float32' describes no tensor"),
+        (["models.py:Tagger", "--example", "5,2,4:float33"], "describes no tensor"),
+        (["models.py:Tagger", "--example", "models.py:missing"], "has no function 'missing'"),
     ],
 )
 def test_mistakes_are_one_line(capsys, arguments, message):

@@ -17,8 +17,9 @@ PACKAGE = ROOT / "src" / "leanrnn"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only what stands before it (files of one folder among themselves as they like).
 ORDER = """errors components attributes groups layers surgery discovery operators discover
-norms schedule penalty threshold choose shrink training sparsify checkpoint demo factory cli""".split()
-USERS = {"demo", "cli"}  # these use the public names only, as anybody would
+norms schedule penalty threshold choose shrink training sparsify checkpoint measure environment runs recipes demo
+factory commands cli""".split()
+USERS = {"recipes", "demo", "commands", "cli", "environment"}  # these use the public names only, as anybody would
 
 
 def unit(path: Path) -> str:

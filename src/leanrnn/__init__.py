@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leanrnn.discover import discover as discover
     from leanrnn.groups import Groups as Groups
     from leanrnn.groups import Layer as Layer
+    from leanrnn.measure import measure as measure
     from leanrnn.operators import register as register
     from leanrnn.penalty import L1 as L1
     from leanrnn.penalty import GroupLasso as GroupLasso
@@ -51,6 +52,7 @@ __all__ = [
     "errors",
     "linear_ramp",
     "load",
+    "measure",
     "off_from",
     "register",
     "save",
@@ -72,6 +74,7 @@ _HOMES = {
     "off_from": "schedule",
     "discover": "discover",
     "load": "checkpoint",
+    "measure": "measure",
     "register": "operators",
     "save": "checkpoint",
     "shrink": "shrink",

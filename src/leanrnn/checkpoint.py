@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from leanrnn.groups import named_tensors
 from leanrnn.surgery.cut import cut_held_, cut_tensors_
 from leanrnn.surgery.plan import Plan, set_plan, whole_plan
 
-__all__ = ["FORMAT", "about", "load", "save"]
+__all__ = ["FORMAT", "about", "load", "save", "write_tensors"]
 
 FORMAT = 1
 """Version of the file; a reader refuses what is newer."""
@@ -49,7 +50,7 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: Mapping[str, Any
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     try:
-        save_file(tensors, name, metadata=header)
+        write_tensors(tensors, Path(name), header)
         _publish(Path(name), target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -73,6 +74,17 @@ def load(path: str | os.PathLike[str], factory: Callable[[], nn.Module]) -> nn.M
         ) from error
     _fill(model, {**tensors, **{name: tensors[first] for name, first in same.items()}}, path)
     return model
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:
+    """A safetensors file; a full disk is the error that it is for any file."""
+    try:
+        save_file(dict(tensors), path, metadata=dict(metadata or {}))
+    except SafetensorError as error:
+        if number := re.search(r"os error (\d+)", str(error)):
+            code = int(number[1])
+            raise OSError(code, os.strerror(code), str(path)) from error
+        raise
 
 
 def about(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -17,24 +17,61 @@ from leanrnn.errors import LeanRNNError
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["FactoryError", "build", "find", "where_raised"]
+__all__ = ["FactoryError", "build", "find", "inputs", "where_raised"]
 
 
 class FactoryError(LeanRNNError):
     """The text given on the command line does not lead to a function that returns ``(model, example)``."""
 
 
-def build(text: str) -> tuple[nn.Module, Any]:
-    """Call the factory that ``text`` names and return its model and example.
+def build(text: str, example: str | None = None) -> tuple[nn.Module, Any]:
+    """Call the factory that ``text`` names and return its model and example, or the one that ``example`` describes.
 
     >>> model, example = build("my_project/models.py:small_tagger")
+    >>> model, example = build("my_project/models.py:Tagger", "1,35:int64")
     """
     from torch import nn
 
     made = find(text)()
+    if example is not None:
+        model = made[0] if isinstance(made, tuple) and made else made
+        if not isinstance(model, nn.Module):
+            raise FactoryError(f"{text} returned {_describe(made)}. Return a model from it.")
+        return model, inputs(example)
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
-        raise FactoryError(f"{text} returned {_describe(made)}. Return a pair (model, example) from it.")
+        raise FactoryError(
+            f"{text} returned {_describe(made)}. Return a pair (model, example) from it, or describe the example "
+            'with --example "1,35:int64".'
+        )
     return made
+
+
+def inputs(text: str) -> Any:
+    """What ``text`` describes: ``1,35:int64`` a tensor of that shape and type, several of them with ``;`` between, or
+    a function that returns any inputs.
+
+    >>> inputs("1,35:int64;1:float32")
+    """
+    import torch
+
+    if not text[:1].isdigit():
+        return find(text)()
+    found = []
+    for part in text.split(";"):
+        shape, _, kind = part.strip().partition(":")
+        dtype = getattr(torch, kind or "float32", None)
+        try:
+            sizes = [int(size) for size in shape.split(",")]
+        except ValueError:
+            sizes = []
+        if not sizes or not isinstance(dtype, torch.dtype):
+            raise FactoryError(
+                f"{part.strip()!r} describes no tensor. Write its shape and type like 1,35:int64, "
+                "or name a function that returns the inputs."
+            )
+        # Zeros are words of any vocabulary; other numbers should not be all alike.
+        found.append(torch.randn(sizes, dtype=dtype) if dtype.is_floating_point else torch.zeros(sizes, dtype=dtype))
+    return tuple(found)
 
 
 def find(text: str) -> Callable[[], Any]:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from leanrnn.checkpoint import save
+from leanrnn.checkpoint import save, write_tensors
 from leanrnn.environment import environment
 from leanrnn.errors import RunError
 
@@ -85,13 +85,20 @@ class Run:
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def save(self, step: int, model: nn.Module, tensors: Mapping[str, Tensor], data: Mapping[str, Any]) -> None:
-        """Write a checkpoint; the oldest one goes."""
+    def save(
+        self,
+        step: int,
+        model: nn.Module,
+        tensors: Mapping[str, Tensor],
+        data: Mapping[str, Any],
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write a checkpoint; the oldest one goes. ``about`` is for the file of the model."""
         length = self.metrics.stat().st_size if self.metrics.exists() else 0
         place = Path(tempfile.mkdtemp(prefix=".writing-", dir=self.checkpoints))
         try:
-            save(model, place / MODEL)
-            save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, place / TENSORS)
+            save(model, place / MODEL, about)
+            write_tensors({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, place / TENSORS)
             digests = {name: _digest(place / name) for name in (MODEL, TENSORS)}
             rest = {"metrics": length, "digests": digests, "data": data}
             (place / REST).write_text(json.dumps(rest), encoding="utf-8")

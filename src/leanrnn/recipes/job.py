@@ -18,7 +18,7 @@ from leanrnn.runs import Run
 
 __all__ = ["Job", "begun", "example", "resumed", "saved"]
 
-NUMBERS = ("epoch", "window", "total", "seconds", "mark", "spent", "valid", "about")
+NUMBERS = ("epoch", "window", "total", "seconds", "mark", "spent", "valid")
 
 
 @dataclass
@@ -78,13 +78,11 @@ def resumed(config: Config, run: Run, per_epoch: int) -> Job | None:
     if (found := run.latest()) is None:
         return None
     data, tensors = found.data, found.tensors
-    built, words = Config.from_json(data["about"]["config"]), len(data["about"]["words"])
-    model = leanrnn.load(found.model, lambda: language_model(built, words))
-    assert isinstance(model, LanguageModel)
+    model = load_language_model(found.model)
     for dropout, p in zip(model.dropouts, data["dropout"], strict=True):
         dropout.p = p
     groups = leanrnn.Groups.from_json(data["groups"], model) if data["groups"] else None
-    job = _job(config, model, data["about"], per_epoch, groups)
+    job = _job(config, model, leanrnn.about(found.model), per_epoch, groups)
     if job.sparsifier:
         job.sparsifier.load_state_dict(data["sparsifier"])
     for name in NUMBERS:
@@ -110,7 +108,7 @@ def saved(job: Job, run: Run, step: int) -> None:
         "sparsifier": job.sparsifier.state_dict() if job.sparsifier else None,
         "groups": job.sparsifier.groups.to_json() if job.sparsifier else None,
     }
-    run.save(step, job.model, tensors, data)
+    run.save(step, job.model, tensors, data, job.about)
 
 
 def example() -> Tensor:

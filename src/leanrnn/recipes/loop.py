@@ -87,16 +87,20 @@ def train(
             if interval is not None:
                 run.log({"kind": "interval", **asdict(interval)})
                 yield interval
-            if stopped() or time.monotonic() - last > save_seconds:
+            if job.window == per_epoch:
+                break  # what follows is saved with the epoch
+            if (ended := stopped()) or time.monotonic() - last > save_seconds:
                 saved(job, run, job.epoch * per_epoch + job.window)
                 last = time.monotonic()
-                if stopped():
+                if ended:
                     return
         event = _end_of_epoch(job, config, text, per_epoch)
         run.log({"kind": "epoch", **asdict(event)})
         saved(job, run, job.epoch * per_epoch)
         last = time.monotonic()
         yield event
+        if stopped():
+            return
     run.write("result.json", _finish(job, config, text, run))
 
 

@@ -1,0 +1,129 @@
+"""``leanrnn train``: a recipe, or a user's own text."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import tyro
+
+from leanrnn.commands.printing import print_json
+from leanrnn.errors import ConfigError
+from leanrnn.recipes import Config, named
+from leanrnn.recipes.config import from_toml
+
+__all__ = ["Train", "parse_train"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a recipe (leanrnn ls lists them). The same command goes on where a run was interrupted.
+
+    All settings below may also stand in a TOML file, one `name = value` a line."""
+
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    """Its name."""
+    data: Path | None = None
+    """Folder (or file) of the data; the variable LEANRNN_DATA otherwise."""
+    out: Path | None = None
+    """Folder of the run; runs/RECIPE if not given."""
+    start: Path | None = None
+    """A run, or a file it has written, whose model to start from."""
+    config: Path | None = None
+    """A TOML file with settings; those given here count more."""
+    threads: int | None = None
+    """Threads PyTorch may use. Results are the same, bit for bit, for the same number."""
+    save_seconds: float = 300.0
+    """From one checkpoint to the next, besides one after every epoch."""
+    tensorboard: bool = False
+    """Write the metrics for TensorBoard too (pip install leanrnn[tensorboard])."""
+    json: bool = False
+    """Print the metrics and the result as JSON, a line each, instead of a progress bar."""
+    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    """What is trained, and how."""
+
+    def run(self) -> int:
+        """Train to the end; 130 if it was interrupted."""
+        import torch
+
+        from leanrnn.commands.view import view
+        from leanrnn.recipes.loop import train
+        from leanrnn.recipes.text import read
+        from leanrnn.runs import Run
+
+        recipe, folder = named(self.recipe), self.out or Path("runs") / self.recipe
+        if recipe.start and self.start is None:
+            raise ConfigError(
+                f"{self.recipe} begins with a trained model. Train {recipe.start} first and give "
+                f"--start runs/{recipe.start}."
+            )
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        text = read(self.settings, self.data)
+        about = {
+            "recipe": self.recipe,
+            "config": self.settings.to_json(),
+            "text": text.digest,
+            "start": _name(self.start),
+        }
+        with Run.open(folder, about) as run, _signals() as stopped, view(self.settings, run, self.json) as show:
+            show.notes(text.notes)
+            if run.result() is None:
+                for event in train(
+                    self.settings, text, run, start=self.start, save_seconds=self.save_seconds, stopped=stopped.is_set
+                ):
+                    show.event(event)
+            show.notes(run.notes)
+            if (result := run.result()) is None:
+                print(f"stopped; everything is in {folder}. Give the same command to go on.", file=sys.stderr)
+                return 130
+        if self.json:
+            print_json(result)
+        else:
+            show.result(result)
+        return 0
+
+
+def parse_train(arguments: Sequence[str]) -> Train:
+    """The command, with the settings of the recipe (and of a TOML file) as defaults of its options."""
+    first = [text for text in arguments[:1] if not text.startswith("-")]
+    recipe = first[0] if first else ""
+    settings = named(recipe).config if recipe else Config()
+    for _ in range(2):  # the second time with what the file of the first says
+        default = Train(recipe=recipe, settings=settings) if recipe else tyro.MISSING_NONPROP
+        command = tyro.cli(
+            Train, prog="leanrnn train", args=arguments, default=default, config=(tyro.conf.FlagCreatePairsOff,)
+        )
+        if command.config is None:
+            break
+        settings = from_toml(settings, command.config)
+    return command
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Ctrl-C, or a polite end from elsewhere, asks the loop to stop after the step it is in; twice is at once."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,117 @@
+"""What a model costs: weights, mult-adds, milliseconds, memory."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from leanrnn.errors import ConfigError
+
+__all__ = ["Measurement", "measure", "mult_adds"]
+
+ROUNDS = 10  # calls at the least, however long they take
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What :func:`measure` returns."""
+
+    weights: int
+    """Numbers in all parameters."""
+    mult_adds: int
+    """Multiplications with addition in matrix products and convolutions, of one call."""
+    milliseconds: float
+    """Median of one call."""
+    quartiles: tuple[float, float]
+    """A quarter of the calls took less than the first, a quarter more than the second."""
+    calls: int
+    """That were timed."""
+    threads: int
+    peak_bytes: int
+    """By how much the calls raised the largest memory the process ever had; a fresh process tells more."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Names and numbers."""
+        return asdict(self)
+
+
+def measure(model: nn.Module, example: Any, *, threads: int | None = None, seconds: float = 2.0) -> Measurement:
+    """Weights, mult-adds, time and memory of ``model(example)``, in evaluation mode, without gradients. ::
+
+    leanrnn.measure(small, torch.zeros(30, 10, dtype=torch.long)).milliseconds
+
+    Args:
+        example: as for ``discover``: a tensor, a tuple of positional inputs, or a dict of keyword inputs.
+        threads: that torch may use; as many as it has now if not given.
+        seconds: spent on timing, after a few calls that do not count.
+    """
+    if threads is not None and threads < 1:
+        raise ConfigError(f"threads is {threads}. Give at least 1.")
+    before, training = torch.get_num_threads(), model.training
+    torch.set_num_threads(threads or before)
+    model.eval()
+    try:
+        with torch.inference_mode():
+            peak = _peak()
+            spent = _timed(model, example, seconds)
+            peak = _peak() - peak
+        low, middle, high = statistics.quantiles(spent, n=4, method="inclusive")
+        weights = sum(p.numel() for p in model.parameters())
+        counted = mult_adds(model, example)
+        return Measurement(weights, counted, middle * 1e3, (low * 1e3, high * 1e3), len(spent), threads or before, peak)
+    finally:
+        torch.set_num_threads(before)
+        model.train(training)
+
+
+def mult_adds(model: nn.Module, example: Any) -> int:
+    """Multiplications with addition in one call, as torch's own counter has them. ::
+
+    mult_adds(model, torch.zeros(30, 10, dtype=torch.long)) // 300   # for a word
+    """
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # switching oneDNN warns about Intel GPUs on every machine without one
+        # With oneDNN or cuDNN an LSTM is a single operator, which the counter does not know.
+        with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False):
+            with FlopCounterMode(display=False) as counter:
+                _call(model, example)
+    return int(counter.get_total_flops()) // 2
+
+
+def _timed(model: nn.Module, example: Any, seconds: float) -> list[float]:
+    """Seconds of every call, for so long and at least ten times."""
+    for _ in range(3):
+        _call(model, example)
+    spent: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(spent) < ROUNDS or time.perf_counter() < end:
+        began = time.perf_counter()
+        _call(model, example)
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+        spent.append(time.perf_counter() - began)
+    return spent
+
+
+def _call(model: nn.Module, example: Any) -> Any:
+    if isinstance(example, Mapping):
+        return model(**example)
+    return model(*example) if isinstance(example, tuple) else model(example)
+
+
+def _peak() -> int:
+    """The largest memory this process ever had, in bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,84 @@
+"""Train in processes that are killed, over and over: ``python killing.py FOLDER`` prints how many were.
+
+Children are forked from this process, which has imported everything and computed nothing: importing torch anew for each
+would take longer than they live, and a process that has computed gradients cannot be forked.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import tiny
+import torch
+
+PLACES = [
+    *(("leanrnn.runs.save", n) for n in (1, 7)),  # before the model is written
+    *(("leanrnn.runs.write_tensors", n) for n in (2, 8)),  # a model without the rest
+    *(("leanrnn.runs._digest", n) for n in (3, 9)),
+    *(("leanrnn.runs._to_disk", n) for n in (5, 6, 12)),  # between the files
+    *(("leanrnn.sparsify.cut_", n) for n in (1, 1, 1)),  # a compaction that has begun
+    *(("leanrnn.sparsify.follow_", n) for n in (1, 1, 1)),  # a model that is cut and an optimizer that is not
+    *(("leanrnn.recipes.loop._end_of_epoch", n) for n in (1, 1)),
+]
+CHANCES = 20
+
+
+def deadly(module: str, name: str, count: int) -> None:
+    """Let the ``count``-th call of a function be the end of this process."""
+    real, left = getattr(sys.modules[module], name), [count]
+
+    def call(*args: object, **kwargs: object) -> object:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **kwargs)
+
+    setattr(sys.modules[module], name, call)
+
+
+def child(folder: Path, prepare: Callable[[], None], save_seconds: float) -> int:
+    """A process that trains in ``folder``; its number."""
+    process = os.fork()
+    if process == 0:
+        code = 1
+        try:
+            torch.set_num_threads(1)
+            prepare()
+            tiny.go(folder, save_seconds=save_seconds)
+            code = 0
+        except Exception:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return process
+
+
+def main(folder: Path) -> None:
+    chance = random.Random(0)
+    plans: list[tuple[str, int]] = [*PLACES, *[("", 0)] * CHANCES]
+    chance.shuffle(plans)
+    killed = {"places": 0, "chance": 0}
+    for place, count in plans:
+        module, _, name = place.rpartition(".")
+        process = child(folder, lambda: deadly(module, name, count) if name else None, 0.05)  # noqa: B023  # runs at once
+        if not place:
+            time.sleep(chance.uniform(0.02, 0.4))
+            os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+        killed["places" if place else "chance"] += os.WIFSIGNALED(status)
+        if (folder / "result.json").exists():
+            break
+    while not (folder / "result.json").exists():
+        if os.waitpid(child(folder, lambda: None, 60.0), 0)[1]:
+            sys.exit("a process that nobody killed has failed")
+    print(killed["places"], killed["chance"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

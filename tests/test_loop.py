@@ -1,0 +1,146 @@
+"""The training loop: what it computes, and that nothing is lost and nothing changes however often it is killed."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import DENSE, SPARSE, WORDS, epochs, go, settings, tiny_text
+
+from leanrnn.errors import RunError
+from leanrnn.recipes.loop import perplexity, train
+from leanrnn.recipes.model import LanguageModel, language_model, load_language_model
+from leanrnn.runs import Run
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    events = epochs(go(folder))
+    assert len({tuple(event.widths.values()) for event in events}) >= 3, "the run is to lose components on the way"
+    return folder
+
+
+def same(one: Path, other: Path) -> bool:
+    return (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+
+
+def timeless(folder: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if "second" not in key} for line in lines]
+
+
+def test_a_run_learns_shrinks_and_ends_in_a_file(undisturbed):
+    result = json.loads((undisturbed / "result.json").read_text())
+    assert result["valid"] < WORDS / 3 and result["embedding"] < 12 and result["widths"] != [16, 14]
+    model = load_language_model(undisturbed / "model.safetensors")
+    assert list(model.widths) == result["widths"]
+    assert perplexity(model, tiny_text().valid, 4, 5) == pytest.approx(result["valid"], rel=1e-6)
+    lines = [json.loads(line) for line in (undisturbed / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines if line["kind"] == "epoch"] == [1, 2, 3, 4]
+    assert all(line["tokens_per_second"] > 0 for line in lines if line["kind"] == "interval")
+    assert any(line["strength"] > 0 for line in lines if line["kind"] == "interval")
+
+
+def test_stopping_and_going_on_changes_nothing(undisturbed, tmp_path):
+    stops = 0
+    while not (tmp_path / "result.json").exists():
+        go(tmp_path, steps=23)
+        stops += 1
+    assert stops > 10 and same(undisturbed, tmp_path)
+    before, after = (json.loads((f / "result.json").read_text()) for f in (undisturbed, tmp_path))
+    assert before | {"seconds": 0} == after | {"seconds": 0}
+    assert timeless(undisturbed) == timeless(tmp_path)
+
+
+@pytest.mark.slow
+def test_killing_at_any_moment_changes_nothing(undisturbed, tmp_path):
+    """While a checkpoint is written, in the middle of a compaction, and at 20 moments of chance."""
+    command = [sys.executable, Path(__file__).with_name("killing.py"), tmp_path]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    places, chance = map(int, done.stdout.split())
+    assert places >= 10 and places + chance >= 20
+    assert same(undisturbed, tmp_path) and timeless(undisturbed) == timeless(tmp_path)
+
+
+def test_dense_runs_can_be_gone_on_from(tmp_path):
+    go(tmp_path / "dense", replace(DENSE, epochs=2))
+    start = {"start": tmp_path / "dense"}
+    tuned = epochs(go(tmp_path / "tuned", replace(SPARSE, epochs=2, penalised=0), **start))
+    assert tuned[0].valid < epochs(go(tmp_path / "new", replace(SPARSE, epochs=1, penalised=0)))[0].valid
+    pruned = go(tmp_path / "pruned", replace(DENSE, epochs=1, keep_widths=(9, 8)), **start)
+    assert list(epochs(pruned)[0].widths.values()) == [12, 9, 8]
+    again = go(tmp_path / "again", replace(DENSE, epochs=1, seed=9), start=tmp_path / "pruned" / "model.safetensors")
+    assert list(epochs(again)[0].widths.values()) == [12, 9, 8]
+    with pytest.raises(RunError, match="keep_widths cuts a trained model"):
+        go(tmp_path / "a", replace(DENSE, keep_widths=(9, 8)))
+    with pytest.raises(RunError, match="keep_widths has 1 widths for 2 layers"):
+        go(tmp_path / "b", replace(DENSE, keep_widths=(9,)), **start)
+
+
+def test_l1_unveils_components_at_the_end(tmp_path):
+    config = replace(SPARSE, penalty="l1", strength=0.006, group_threshold=0.0, threshold=0.05, compact=0, penalised=0,
+                     scope="recurrent", mode="loss")  # fmt: skip
+    events = epochs(go(tmp_path, config))
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert events[-1].widths["layers.0.l0"] == 16 and result["difference"] < 1e-5
+    assert result["widths"] == [events[-1].alive[f"layers.{i}.l0"] for i in (0, 1)] != [16, 14]
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
+    with pytest.raises(RunError, match=r"the loss of step \d+ is nan.*Try a smaller learning rate"):
+        go(tmp_path, replace(DENSE, rate=1e30, clip=1e30))
+
+
+def test_texts_that_are_too_short(tmp_path):
+    with pytest.raises(RunError, match="no window of 400 and one more"):
+        go(tmp_path, replace(DENSE, window=400))
+
+
+def test_one_step_of_the_paper(tmp_path):
+    """Against plain torch: the loss is summed over the window and averaged over the streams, the penalty is part of
+    it, the gradient of both is clipped, then comes SGD, then the threshold, on everything."""
+    config = replace(
+        SPARSE, mode="loss", epochs=1, penalised=0, keep=1.0, group_threshold=0.0, threshold=0.05, clip=0.7,
+        scope="recurrent", compact=0,
+    )  # fmt: skip
+    text = replace(tiny_text(), train=tiny_text().train[: 4 * 6])
+    with Run.open(tmp_path, settings(config)) as run:
+        list(train(config, text, run))
+        trained = load_language_model(run.checkpoints / "00000001" / "model.safetensors")
+    model = language_model(config, WORDS)
+    rows = text.train.view(4, 6).t()
+    scores, _ = model(rows[:5])
+    loss = sum(torch.nn.functional.cross_entropy(scores[:, i], rows[1:, i], reduction="sum") for i in range(4)) / 4
+    for name, width in (("layers.0", 16), ("layers.1", 14)):
+        layer = model.get_submodule(name)
+        reader = model.layers[1].weight_ih_l0 if name == "layers.0" else model.head.weight
+        for k in range(width):
+            rows_of = [layer.weight_ih_l0[k::width], layer.weight_hh_l0[k::width]]
+            squares = [part.square().sum() for part in (*rows_of, layer.weight_hh_l0[:, k], reader[:, k])]
+            loss = loss + config.strength * (torch.stack(squares).sum() + 1e-8).sqrt()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+    for name, parameter in model.named_parameters():
+        step = 0 if parameter.grad is None else config.rate * parameter.grad
+        wanted = parameter.detach() - step
+        wanted = torch.where(wanted.abs() < config.threshold, 0, wanted)
+        assert torch.allclose(trained.get_parameter(name), wanted, atol=1e-6), name
+
+
+def test_perplexity_is_that_of_the_whole_text_however_it_is_cut():
+    text, model = tiny_text(), LanguageModel(WORDS, 6, (5, 4)).double().eval()
+    rows = text.test[:, None]
+    with torch.no_grad():
+        scores = model(rows[:-1])[0]
+    wanted = math.exp(torch.nn.functional.cross_entropy(scores[:, 0], rows[1:, 0]).item())
+    for window in (1, 7, 64, 1000):
+        assert perplexity(model, text.test, 1, window, whole=True) == pytest.approx(wanted, rel=1e-9)
+    assert not model.training
