@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,10 +127,21 @@ def test_version_and_environment(capsys):
 
 def test_demo_on_a_shorter_text(capsys, monkeypatch):
     from leanrnn import demo
+    from leanrnn.recipes.config import Config
+    from leanrnn.recipes.text import Text, read
 
-    text = demo.read_text()
-    monkeypatch.setattr(demo, "read_text", lambda: demo.Text(text.train[:60], text.valid[:20]))
-    monkeypatch.setattr(demo, "SECONDS", 0.01)
-    assert main(["demo", "--epochs", "1", "--threads", "1", "--out", "made"]) == 0
-    assert "mult-adds" in capsys.readouterr().out
-    assert sorted(path.name for path in Path("made").iterdir()) == ["dense.safetensors", "lean.safetensors"]
+    def shorter(config: Config) -> Text:
+        text = read(config)
+        return replace(text, train=text.train[:6000], valid=text.valid[:1500], test=text.test[:1500])
+
+    monkeypatch.setattr(demo, "read", shorter)
+    small = {name: replace(config, embedding=20, widths=(24, 20)) for name, config in demo.CONFIGS.items()}
+    monkeypatch.setattr(demo, "CONFIGS", small)
+    assert main(["demo", "--epochs", "2", "--threads", "1", "--out", "made"]) == 0
+    out = capsys.readouterr().out
+    assert "mult-adds" in out and "lean  this method returns | " in out
+    assert [line.split()[0] for line in out.splitlines() if " epoch " in line] == ["dense", "lean", "dense", "lean"]
+    assert main(["demo", "--epochs", "2", "--threads", "1", "--out", "made", "--json"]) == 0  # nothing is trained again
+    again = capsys.readouterr().out
+    assert " epoch " not in again and json.loads(again[again.index("{") :])["lean"]["widths"]
+    assert main(["demo", "--epochs", "0"]) == 2

@@ -1,233 +1,171 @@
-"""``leanrnn demo``: one small language model, trained twice, dense and lean. Read it from top to bottom.
+"""``leanrnn demo``: one small language model, trained twice at a time, dense and lean. Read it from top to bottom.
 
-The text is the documentation that comes with Python itself, so nothing is downloaded.
+The text is the documentation that comes with Python itself, so nothing is downloaded. Both models see the same batches,
+as often; the lean one is penalised for every group of weights that is not zero, and loses the groups that are.
 """
 
 from __future__ import annotations
 
-import ast
-import math
-import re
-import sysconfig
-import time
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
-from torch.utils.benchmark import Timer
-from torch.utils.flop_counter import FlopCounterMode
 
 import leanrnn
+from leanrnn.recipes import Config
+from leanrnn.recipes.generate import generate
+from leanrnn.recipes.loop import Epoch, Interval, train
+from leanrnn.recipes.model import load_language_model
+from leanrnn.recipes.text import Text, read
+from leanrnn.runs import Run
 
-__all__ = ["LanguageModel", "Text", "read_text", "run"]
+__all__ = ["CONFIGS", "run"]
 
-VOCABULARY, WIDTH, WINDOW, BATCH = 1500, 200, 35, 20
-RATE = 20.0  # of plain SGD, going down to zero in a line
-STRENGTH = 1e-3  # of the penalty: more of it leaves fewer components and, at some point, worse text
-PENALISED = 1 / 5  # of the epochs of the lean model; in the rest the survivors recover
-SECONDS = 1.0  # spent on each timing
-
-
-# 1. The text: Python's own documentation, cut into windows of 36 words; every tenth page is held out whole.
-
-
-@dataclass(frozen=True)
-class Text:
-    """Word numbers, one window a row: a model reads all but the last word and predicts all but the first."""
-
-    train: Tensor
-    valid: Tensor
-
-
-def read_text() -> Text:
-    """The help topics of ``pydoc`` and the docstring of every standard module, as word numbers."""
-    from pydoc_data.topics import topics
-
-    pages = [topics[name] for name in sorted(topics)]
-    for path in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py")):
-        pages.append(ast.get_docstring(ast.parse(path.read_bytes())) or "")
-    parts = [re.findall(r"[a-z_]+|\d|[^\w\s]", page.lower()) for page in pages]
-    known = {word: i + 1 for i, (word, _) in enumerate(Counter(chain(*parts)).most_common(VOCABULARY - 1))}
-
-    def windows(chosen: list[list[str]]) -> Tensor:
-        numbers = torch.tensor([known.get(word, 0) for word in chain(*chosen)])  # 0 stands for every rare word
-        return numbers[: len(numbers) // (WINDOW + 1) * (WINDOW + 1)].view(-1, WINDOW + 1)
-
-    return Text(
-        train=windows([part for i, part in enumerate(parts) if i % 10]),
-        valid=windows(parts[::10]),
-    )
+DENSE = Config(
+    corpus="python", vocabulary=2000, held_out=0.05, embedding=200, widths=(200, 200), window=35, batch=20, epochs=6,
+    schedule="line", constant=2, keep=1.0,
+)  # fmt: skip
+CONFIGS = {
+    "dense": DENSE,
+    "lean": replace(
+        DENSE, strength=2e-3, mode="gradient", scope="all", everywhere=False, group_threshold=0.05, ramp=0.3,
+        compact=100, penalised=3,
+    ),
+}  # fmt: skip
+PROMPT = "this method returns".split()
 
 
-# 2. The model: nothing in it knows leanrnn.
+@dataclass
+class Side:
+    """One of the two runs: how far it is, for the eyes."""
+
+    name: str
+    epochs: list[Epoch] = field(default_factory=list)
+    now: Interval | None = None
+
+    def row(self, total: int) -> tuple[str, ...]:
+        """Of the live table."""
+        last = self.epochs[-1] if self.epochs else None
+        event = self.now or last
+        return (
+            self.name,
+            f"{event.epoch:.1f} of {total}" if event else "",
+            f"{last.valid:.2f}" if last else "",
+            " + ".join(map(str, event.widths.values())) if event else "",
+            f"{last.seconds:.0f}" if last else "",
+        )
 
 
-class LanguageModel(nn.Module):
-    """Embedding, two LSTM layers, softmax over the words: the shape of the paper's Penn Treebank model."""
+def run(out: Path, *, threads: int | None = None, seed: int = 1, epochs: int | None = None) -> dict[str, Any]:
+    """The whole story; what is left behind is in ``out``. Interrupted, it goes on where it was. ::
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
-        self.lstm = nn.LSTM(WIDTH, WIDTH, num_layers=2, dropout=0.1, batch_first=True)
-        self.dropout = nn.Dropout(0.1)
-        self.head = nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, words: Tensor) -> Tensor:
-        """Scores of the next word at every place of ``words`` (batch, time)."""
-        output, _ = self.lstm(self.dropout(self.embedding(words)))
-        scores: Tensor = self.head(self.dropout(output))
-        return scores
-
-
-def loss_of(model: nn.Module, rows: Tensor) -> Tensor:
-    """Mean cross-entropy of the next word, in nats."""
-    return cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+    run(Path("leanrnn-demo"))["lean"]["valid"]
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    configs = {name: replace(config, seed=seed) for name, config in CONFIGS.items()}
+    if epochs is not None:
+        configs = {
+            n: replace(c, epochs=epochs, penalised=(epochs + 1) // 2 if c.sparse else 0) for n, c in configs.items()
+        }
+    print("Reading the documentation that comes with Python ...")
+    text = read(DENSE)
+    print(f"{len(text.train):,} words to learn from, {len(text.valid):,} to judge by, {len(text.words):,} different.\n")
+    results = _side_by_side(configs, text, out)
+    _compare(results, text, out)
+    return results
 
 
-# 3. The training loop: an ordinary one, which serves all models as it is.
+# 1. Train both, an epoch of each at a time, on the same batches.
 
 
-def epochs(model: nn.Module, optimizer: torch.optim.Optimizer, text: Text, which: range, last: int) -> Iterator[float]:
-    """Train for the epochs ``which`` of ``last``; print how each went and give the seconds it took."""
-    for epoch in which:
-        optimizer.param_groups[0]["lr"] = RATE * (1 - epoch / last)
-        start = time.perf_counter()
-        for rows in torch.split(text.train[torch.randperm(len(text.train))], BATCH):
-            loss = loss_of(model, rows)
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(model.parameters(), 0.25)
-            optimizer.step()
-            optimizer.zero_grad()
-        seconds = time.perf_counter() - start
-        print(f"  epoch {epoch + 1:2}  perplexity {perplexity(model, text.valid):6.2f}  {seconds:5.1f} s", flush=True)
-        yield seconds
+def _side_by_side(configs: dict[str, Config], text: Text, out: Path) -> dict[str, Any]:
+    total, sides = next(iter(configs.values())).epochs, {name: Side(name) for name in configs}
+    with ExitStack() as stack:
+        about = {n: {"config": c.to_json(), "text": text.digest} for n, c in configs.items()}
+        runs = {name: stack.enter_context(Run.open(out / name, about[name])) for name in configs}
+        tell = stack.enter_context(_live(sides, total))
+        left = {name: iter(train(configs[name], text, runs[name])) for name in configs if not runs[name].result()}
+        while left:
+            for name in list(left):
+                if not _one_epoch(left[name], sides[name], tell):
+                    del left[name]
+        return {name: run.result() for name, run in runs.items()}
 
 
-@torch.no_grad()
-def perplexity(model: nn.Module, rows: Tensor) -> float:
-    """How many words the model hesitates between, on average."""
-    was_training = model.training
-    model.eval()
-    losses = [loss_of(model, part) * len(part) for part in torch.split(rows, BATCH)]
-    model.train(was_training)
-    return math.exp(torch.stack(losses).sum() / len(rows))
+def _one_epoch(events: Iterator[Interval | Epoch], side: Side, tell: Any) -> bool:
+    """Go on to the end of an epoch; false if the run is at its end."""
+    for event in events:
+        side.now = event if isinstance(event, Interval) else None
+        if isinstance(event, Epoch):
+            side.epochs.append(event)
+        tell(side)
+        if isinstance(event, Epoch):
+            return True
+    return False
 
 
-# 4. Dense, then lean: the same start and the same loop. The lean model gets twice the epochs: they take less time.
+@contextmanager
+def _live(sides: dict[str, Side], total: int) -> Iterator[Any]:
+    """A table that changes under one's eyes in a terminal; a line an epoch elsewhere."""
+    console = Console()
+
+    def table() -> Table:
+        found = Table("", "epoch", "validation perplexity", "embedding + layers", "seconds an epoch")
+        for side in sides.values():
+            found.add_row(*side.row(total))
+        return found
+
+    if console.is_terminal:
+        with Live(table(), console=console, refresh_per_second=4) as live:
+            yield lambda side: live.update(table())
+        return
+
+    def line(side: Side) -> None:
+        if side.now is None:
+            name, epoch, valid, widths, seconds = side.row(total)
+            print(f"{name:<5}  epoch {epoch}  perplexity {valid:>7}  widths {widths:<15}  {seconds:>3} s", flush=True)
+
+    yield line
 
 
-def train_dense(text: Text, count: int) -> tuple[nn.Module, float]:
-    """The ordinary model, for comparison, and the seconds its training took."""
-    torch.manual_seed(0)
-    model = LanguageModel()
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
-    print(f"\nThe dense model, {WIDTH} + {WIDTH} components:")
-    seconds = sum(epochs(model, optimizer, text, range(count), count))
-    return model.eval(), seconds
+# 2. What was gained.
 
 
-def train_lean(text: Text, count: int) -> tuple[nn.Module, float]:
-    """Under the penalty first; what is left is an ordinary, smaller model, which recovers in the remaining epochs."""
-    torch.manual_seed(0)
-    model = LanguageModel()
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
-    groups = leanrnn.discover(model, text.train[:2, :5])
-    print(f"\nWhat can shrink, found by running the model once:\n{groups}")
-
-    sparsifier = leanrnn.Sparsifier(groups, strength=STRENGTH, mode="proximal").attach(optimizer)
-    penalised, seconds = max(1, round(count * PENALISED)), 0.0
-    print(f"\nThe lean model, with {STRENGTH} * (sum of all group norms) on top of the loss:")
-    for epoch, spent in enumerate(epochs(model, optimizer, text, range(penalised), count), start=1):
-        seconds += spent
-        if epoch < penalised:
-            sparsifier.compact()  # the dead leave model, optimizer and groups: the next epoch is cheaper
-            print(f"  compacted to {_widths(groups)} components")
-
-    small = leanrnn.shrink(model, groups)
-    apart = largest_difference(model, small, text.valid)
-    print(
-        f"  shrunk to {_widths(leanrnn.discover(small, text.train[:2, :5]))} components, without the penalty from here"
-    )
-    print(f"  (its scores of the held-out text are {apart:.1e} from those of the model with the zeros still in it)")
-    optimizer = torch.optim.SGD(small.parameters(), lr=RATE)
-    seconds += sum(epochs(small, optimizer, text, range(penalised, count), count))
-    return small.eval(), seconds
-
-
-def _widths(groups: leanrnn.Groups) -> str:
-    return " + ".join(map(str, groups.widths.values()))
-
-
-@torch.no_grad()
-def largest_difference(model: nn.Module, other: nn.Module, rows: Tensor) -> float:
-    """Between the scores of two models."""
-    model.eval(), other.eval()
-    apart = (model(rows[:, :-1]) - other(rows[:, :-1])).abs().max()
-    model.train(), other.train()
-    return float(apart)
-
-
-# 5. What was gained.
-
-
-def compare(dense: nn.Module, lean: nn.Module, seconds: dict[nn.Module, float], text: Text, out: Path) -> Table:
-    """One row per quantity, dense against lean."""
+def _compare(results: dict[str, Any], text: Text, out: Path) -> None:
+    files = {name: out / name / "model.safetensors" for name in results}
+    models = {name: load_language_model(path) for name, path in files.items()}
+    words = text.valid[: 35 * 20].view(20, 35).t().contiguous()
+    costs = {name: leanrnn.measure(model, words) for name, model in models.items()}
     table = Table("", "dense", "lean", "dense / lean")
     for column in table.columns[1:]:
         column.justify = "right"
-    words, files = text.valid[:BATCH, :-1], {dense: out / "dense.safetensors", lean: out / "lean.safetensors"}
 
-    def row(name: str, form: str, quantity: Callable[[nn.Module], float]) -> None:
-        a, b = quantity(dense), quantity(lean)
-        table.add_row(name, format(a, form), format(b, form), f"{a / b:.2f}")
+    def row(title: str, form: str, values: dict[str, float], more_is_better: bool = False) -> None:
+        dense, lean = values["dense"], values["lean"]
+        ratio = lean / dense if more_is_better else dense / lean
+        table.add_row(title, format(dense, form), format(lean, form), f"{ratio:.2f}")
 
-    row("validation perplexity", ".2f", lambda model: perplexity(model, text.valid))
-    row("weights", ",d", lambda model: sum(p.numel() for p in model.parameters()))
-    row("mult-adds a word", ",d", lambda model: mult_adds(model, words))
-    row("bytes of the file", ",d", lambda model: files[model].stat().st_size)
-    row("seconds of training", ".0f", seconds.__getitem__)
-    row(f"ms for {words.numel()} words", ".2f", lambda model: milliseconds(model, words))
-    return table
-
-
-def mult_adds(model: nn.Module, words: Tensor) -> int:
-    """Multiplications with addition, for one word."""
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # switching oneDNN warns about Intel GPUs on every machine without one
-        # With oneDNN an LSTM is a single operator, which the counter does not know.
-        with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
-            model(words)
-    return int(counter.get_total_flops()) // 2 // words.numel()
-
-
-def milliseconds(model: nn.Module, words: Tensor) -> float:
-    """Median time of one batch."""
-    with torch.inference_mode():
-        timer = Timer("model(words)", globals={"model": model, "words": words}, num_threads=torch.get_num_threads())
-        return timer.blocked_autorange(min_run_time=SECONDS).median * 1e3
-
-
-def run(out: Path, *, count: int = 4, threads: int = 1) -> None:
-    """The whole story; both models are left in ``out``.
-
-    >>> run(Path("leanrnn-demo"))
-    """
-    torch.set_num_threads(threads)
-    out.mkdir(parents=True, exist_ok=True)
-    text = read_text()
-    print(f"Python's own documentation: {text.train.numel():,} words to learn from, {text.valid.numel():,} held out.")
-    dense, dense_seconds = train_dense(text, count)
-    lean, lean_seconds = train_lean(text, 2 * count)
-    leanrnn.save(dense, out / "dense.safetensors")
-    leanrnn.save(lean, out / "lean.safetensors")
-    print()
-    Console().print(compare(dense, lean, {dense: dense_seconds, lean: lean_seconds}, text, out))
-    print(f'Both are in {out}. To use one: leanrnn.load("{out / "lean.safetensors"}", leanrnn.demo.LanguageModel)')
+    widths = {n: f"{r['embedding']} + {' + '.join(map(str, r['widths']))}" for n, r in results.items()}
+    row("validation perplexity", ".2f", {n: r["valid"] for n, r in results.items()})
+    row("test perplexity", ".2f", {n: r["test"] for n, r in results.items()})
+    table.add_row("embedding + layers", widths["dense"], widths["lean"], "")
+    row("weights", ",d", {n: c.weights for n, c in costs.items()})
+    row("mult-adds a word", ",d", {n: c.mult_adds // words.numel() for n, c in costs.items()})
+    row("bytes of the file", ",d", {n: f.stat().st_size for n, f in files.items()})
+    row("seconds of training", ".0f", {n: r["seconds"] for n, r in results.items()})
+    row(f"ms for {words.numel()} words", ".2f", {n: c.milliseconds for n, c in costs.items()})
+    row("words a second", ",.0f", {n: words.numel() / c.milliseconds * 1e3 for n, c in costs.items()}, True)
+    Console().print(table)
+    print(
+        f"When the dead components went, no score of a word changed by more than {results['lean']['difference']:.1e}."
+    )
+    for name, model in models.items():
+        print(f"{name:<5} {' '.join(PROMPT)} | {' '.join(generate(model, list(text.words), PROMPT))}")
+    print(f"The models are {files['dense']} and {files['lean']}; leanrnn measure {out / 'lean'} measures one again.")

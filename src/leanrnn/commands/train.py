@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
@@ -14,7 +15,6 @@ from typing import Annotated
 
 import tyro
 
-from leanrnn.commands.printing import print_json
 from leanrnn.errors import ConfigError
 from leanrnn.recipes import Config, named
 from leanrnn.recipes.config import from_toml
@@ -53,6 +53,7 @@ class Train:
         """Train to the end; 130 if it was interrupted."""
         import torch
 
+        from leanrnn.commands.board import Board
         from leanrnn.commands.view import view
         from leanrnn.recipes.loop import train
         from leanrnn.recipes.text import read
@@ -75,17 +76,19 @@ class Train:
         }
         with Run.open(folder, about) as run, _signals() as stopped, view(self.settings, run, self.json) as show:
             show.notes(text.notes)
+            board = Board(run, self.tensorboard)
             if run.result() is None:
                 for event in train(
                     self.settings, text, run, start=self.start, save_seconds=self.save_seconds, stopped=stopped.is_set
                 ):
                     show.event(event)
+                    board.event(event)
             show.notes(run.notes)
             if (result := run.result()) is None:
                 print(f"stopped; everything is in {folder}. Give the same command to go on.", file=sys.stderr)
                 return 130
         if self.json:
-            print_json(result)
+            print(json.dumps({"kind": "result", **result}))
         else:
             show.result(result)
         return 0

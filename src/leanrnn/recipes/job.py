@@ -18,7 +18,7 @@ from leanrnn.runs import Run
 
 __all__ = ["Job", "begun", "example", "resumed", "saved"]
 
-NUMBERS = ("epoch", "window", "total", "seconds", "mark", "spent", "valid")
+NUMBERS = ("epoch", "window", "total", "seconds", "mark", "spent", "valid", "difference")
 
 
 @dataclass
@@ -47,6 +47,8 @@ class Job:
     """Seconds of all epochs before."""
     valid: list[float] = field(default_factory=list)
     """Perplexity of the validation text after every epoch."""
+    difference: float = 0.0
+    """Between the scores of the model with its dead components and without them, when they went."""
 
 
 def begun(config: Config, text: Text, per_epoch: int, start: Path | None) -> Job:

@@ -110,7 +110,7 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
         torch.manual_seed(config.seed * 1_000_003 + job.epoch)
         if config.penalised and job.epoch == config.penalised:
-            _recover(job, config)
+            _recover(job, config, rows)
     model, optimizer = job.model.train(), job.optimizer
     for group in optimizer.param_groups:
         group["lr"] = config.rate_at(job.epoch)
@@ -149,12 +149,23 @@ def _compact(job: Job, config: Config) -> None:
             job.model.follow(config.keep, config.widths)
 
 
-def _recover(job: Job, config: Config) -> None:
+def _recover(job: Job, config: Config, rows: Tensor) -> None:
     """The penalty ends: what is dead goes, and what is left is trained as any model would be."""
     if job.sparsifier is not None:
+        before = _scores(job.model, rows, config)
         _compact(job, config)
+        job.difference = float((_scores(job.model, rows, config) - before).abs().max())
         job.sparsifier.detach()
         job.sparsifier = None
+
+
+@torch.no_grad()
+def _scores(model: LanguageModel, rows: Tensor, config: Config) -> Tensor:
+    """Of the first window, without dropout."""
+    training = model.training
+    scores: Tensor = model.eval()(rows[: config.window])[0]
+    model.train(training)
+    return scores
 
 
 def _interval(job: Job, config: Config, per_epoch: int, losses: list[float]) -> Interval:
@@ -195,13 +206,11 @@ def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch
 
 def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
-    model, difference = job.model.eval(), 0.0
+    model, rows = job.model.eval(), streams(text.valid, config.batch, "the validation text")
     if job.sparsifier:
         small = leanrnn.shrink(model, job.sparsifier.groups)
         assert isinstance(small, LanguageModel)
-        with torch.no_grad():
-            words = text.valid[: 20 * config.window].view(20, -1).t()
-            difference = float((model(words)[0] - small(words)[0]).abs().max())
+        job.difference = float((_scores(model, rows, config) - _scores(small, rows, config)).abs().max())
         model = small
     leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
     return {
@@ -212,7 +221,7 @@ def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
         "widths": list(model.widths),
         "weights": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "seconds": round(job.spent, 1),
-        "difference": difference,
+        "difference": job.difference,
         "valid_by_epoch": job.valid,
     }
 

@@ -1,0 +1,43 @@
+"""The metrics of a run for TensorBoard."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from leanrnn.errors import ConfigError
+from leanrnn.recipes.loop import Epoch, Interval
+from leanrnn.runs import Run
+
+__all__ = ["Board"]
+
+
+class Board:
+    """Writes what happens into the folder ``tensorboard`` of a run, if it is wanted. ::
+
+    board = Board(run, wanted=True)
+    board.event(event)
+    """
+
+    def __init__(self, run: Run, wanted: bool) -> None:
+        self.writer: Any = None
+        if not wanted:
+            return
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ConfigError(
+                "TensorBoard is not installed. Install it with: pip install leanrnn[tensorboard]"
+            ) from error
+        self.writer = SummaryWriter(str(run.folder / "tensorboard"))
+
+    def event(self, event: Interval | Epoch) -> None:
+        """Every number of the event, at its step."""
+        if self.writer is None:
+            return
+        kind = "epoch" if isinstance(event, Epoch) else "interval"
+        for name, value in asdict(event).items():
+            parts = value if isinstance(value, dict) else {"": value}
+            for part, number in parts.items():
+                self.writer.add_scalar(f"{kind}/{name}/{part}".rstrip("/"), number, event.step)
+        self.writer.flush()

@@ -1,0 +1,57 @@
+"""Golden losses: every recipe, made tiny, goes through the same losses as it always did.
+
+A change that should not alter numbers must not. ``python tests/test_golden.py`` writes the files again, for a change
+that should; say why in the commit.
+"""
+
+import json
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny import WORDS, epochs, go
+
+from leanrnn.demo import CONFIGS
+from leanrnn.recipes import RECIPES, Config
+
+GOLDEN = Path(__file__).parent / "golden"
+ALL = {**{name: recipe.config for name, recipe in RECIPES.items()}, **{f"demo-{n}": c for n, c in CONFIGS.items()}}
+SIZES = {"embedding": 12, "widths": (16, 14), "batch": 4, "window": 5, "vocabulary": WORDS, "init": 0.4, "rate": 0.3}
+
+
+def tiny(name: str) -> Config:
+    """The recipe on a small scale: all that it does, with few units and words, and a penalty that acts in few steps."""
+    config = ALL[name]
+    sizes = {**SIZES, "keep_widths": (10, 9)} if name.endswith("-pruned") else SIZES
+    penalty = {"strength": 10 * config.strength, "compact": min(config.compact, 20)} if config.sparse else {}
+    return replace(config, **sizes, **penalty, group_threshold=10 * config.group_threshold)
+
+
+def losses(name: str, folder: Path) -> list[float]:
+    """Perplexity of the validation text after every epoch."""
+    recipe = RECIPES.get(name)
+    more = {}
+    if recipe is not None and recipe.start is not None:
+        go(folder / "start", replace(tiny(recipe.start), epochs=3))
+        more["start"] = folder / "start"
+    return [event.valid for event in epochs(go(folder / "run", tiny(name), **more))]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_losses_are_what_they_were(name, tmp_path):
+    wanted = json.loads((GOLDEN / f"{name}.json").read_text())
+    assert losses(name, tmp_path) == pytest.approx(wanted, rel=1e-3)  # other processors round otherwise
+
+
+def test_there_is_no_golden_file_too_many():
+    assert {path.stem for path in GOLDEN.iterdir()} == set(ALL)
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or ALL:
+        with tempfile.TemporaryDirectory() as place:
+            found = [float(f"{value:.6g}") for value in losses(each, Path(place))]
+        (GOLDEN / f"{each}.json").write_text(json.dumps(found) + "\n")
+        print(each, *(f"{value:.2f}" for value in (found[0], found[len(found) // 2], found[-1])))
