@@ -69,9 +69,9 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def between_marks(page: str, text: str) -> str:
-    """The page with this text where its marks say that tables are written by a program."""
-    marks = re.compile(r"(<!-- tables: .*? -->\n).*(\n<!-- end of tables -->)", re.DOTALL)
+def between_marks(page: str, text: str, name: str = "") -> str:
+    """The page with this text where its marks say that tables are written by a program; ``name`` tells which."""
+    marks = re.compile(rf"(<!-- tables: {name}[^\n]*? -->\n).*?(\n<!-- end of tables -->)", re.DOTALL)
     return marks.sub(lambda match: f"{match[1]}\n{text}\n{match[2]}", page)
 
 

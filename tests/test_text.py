@@ -81,7 +81,7 @@ def test_a_folder_of_text(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"\xff\xfe\x00", r"is not UTF-8 text \(byte 0\)"), (b"", "is empty"), (b"one line", "too few to hold some out")],
+    [(b"\xff\xfe\x00", r"is not UTF-8 text \(byte 0\)"), (b"", "is empty"), (b"one line", "too short to hold some")],
 )
 def test_bad_text(tmp_path, content, message):
     (tmp_path / "a.txt").write_bytes(content)

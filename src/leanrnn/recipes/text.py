@@ -123,17 +123,17 @@ def _own(place: Path, config: Config) -> Text:
 
 
 def _split(pages: Sequence[str], config: Config, where: str) -> Text:
-    """Whole paragraphs are held out, spread over the text, so that all parts are of one kind."""
-    blocks = [tokens for page in pages for block in _blocks(page) if (tokens := _tokens(block, config.tokens))]
-    every = max(2, round(1 / config.held_out))
+    """Pieces of some 1000 characters are held out, spread over the text, so that all parts are of one kind."""
+    every = max(3, round(1 / config.held_out))
+    size = min(1000, sum(map(len, pages)) // (4 * every))
     parts: dict[str, list[str]] = {part: [] for part in PARTS}
-    for i, tokens in enumerate(blocks):
-        part = {every - 2: "test", every - 1: "valid"}.get(i % every, "train") if every > 2 else PARTS[i % 3]
-        parts[part] += tokens
+    for i, block in enumerate(block for page in pages for block in _blocks(page, size)):
+        part = {every - 2: "test", every - 1: "valid"}.get(i % every, "train")
+        parts[part] += _tokens(block, config.tokens)
     if any(len(tokens) < 2 for tokens in parts.values()):
         raise DataError(
-            f"{where} has {len(blocks)} paragraphs, too few to hold some out for validation and test. "
-            "Give more text, or a larger held_out."
+            f"{where} is too short to hold some of it out for validation and test. Give more text, or a larger "
+            "held_out."
         )
     counts = Counter(parts["train"])
     frequent = sorted(counts, key=lambda word: (-counts[word], word))[: config.vocabulary - 1]
@@ -143,15 +143,16 @@ def _split(pages: Sequence[str], config: Config, where: str) -> Text:
     return Text(train, valid, test, words)
 
 
-def _blocks(page: str) -> Iterable[str]:
-    """Paragraphs, some 200 words or more of them together."""
+def _blocks(page: str, size: int) -> Iterable[str]:
+    """Whole lines or sentences, of this many characters or a little more together."""
     block = ""
-    for paragraph in re.split(r"\n\s*\n", page):
-        block += paragraph + "\n\n"
-        if len(block) > 1000:
+    for sentence in re.findall(r".*?(?:[.!?]\s|\n|\Z)", page, re.DOTALL):
+        block += sentence
+        if len(block) >= size and block.strip():
             yield block
             block = ""
-    yield block
+    if block.strip():
+        yield block
 
 
 def _tokens(text: str, kind: str) -> list[str]:

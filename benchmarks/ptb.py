@@ -1,0 +1,110 @@
+"""Penn Treebank: the runs of the paper's first experiment and ours, one after the other, each with its command.
+
+python benchmarks/ptb.py small              # those that results/ptb_small.json has not yet, in order
+python benchmarks/ptb.py small iss lean     # these
+python benchmarks/ptb.py small --table      # only the table of docs/reproduce.md
+
+Every run is a ``leanrnn train`` of its own in runs/, which goes on where it was interrupted; the result is written down
+when it ends. Penn Treebank is found through LEANRNN_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from common import DOCS, RESULTS, ROOT, between_marks, environment
+
+PAGE = DOCS / "reproduce.md"
+RUNS = ROOT / "runs"
+THREADS = 1  # two runs beside each other get more out of two cores than one with two threads
+SMALL: dict[str, tuple[str, list[str]]] = {
+    "dense": ("ptb-lstm-small", []),
+    "iss-weak": ("ptb-lstm-small-iss", ["--strength", "1.5e-3"]),
+    "iss": ("ptb-lstm-small-iss", []),
+    "iss-strong": ("ptb-lstm-small-iss", ["--strength", "4e-3"]),
+}
+"""Name of a run: the recipe, and what is different from it."""
+SIZES = {"small": SMALL}
+
+
+def command(size: str, name: str) -> list[str]:
+    """The command line of a run."""
+    recipe, more = SIZES[size][name]
+    return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(THREADS), *more]
+
+
+def train(size: str, name: str) -> dict[str, Any]:
+    """Run it, or what is left of it; its result, its course, and the command."""
+    words = command(size, name)
+    subprocess.run([sys.executable, "-m", "leanrnn.cli", *words[1:]], cwd=ROOT, check=True)
+    folder = RUNS / f"{size}-{name}"
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    course = [line for line in lines if line["kind"] == "epoch"]
+    result = json.loads((folder / "result.json").read_text())
+    kept = ("valid", "test", "test_in_batches", "embedding", "widths", "weights", "difference")
+    return {
+        "command": shlex.join(words),
+        **{key: result[key] for key in kept},
+        "epochs": [{key: line[key] for key in ("rate", "train", "valid", "widths", "alive")} for line in course],
+        "seconds": [line["seconds"] for line in course],
+    }
+
+
+def write_down(path: Path, name: str, found: dict[str, Any]) -> None:
+    """Add a run to the results; those of other runs stay."""
+    known = json.loads(path.read_text()) if path.exists() else {"runs": {}}
+    known["environment"] = environment() | {"threads": THREADS}
+    known["runs"][name] = found
+    path.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def mult_adds(run: dict[str, Any], vocabulary: int = 10_000) -> int:
+    """For a word: four gates of every layer, and the scores."""
+    sizes = [run["embedding"], *run["widths"]]
+    return sum(4 * m * (n + m) for n, m in pairwise(sizes)) + sizes[-1] * vocabulary
+
+
+def table(runs: dict[str, Any]) -> str:
+    """Perplexity, widths, size and epochs of every run."""
+    first = mult_adds(runs["dense"])
+    lines = [
+        "| run | validation | test | embedding, layers | weights | mult-adds | epochs |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, run in runs.items():
+        widths = ", ".join(map(str, [run["embedding"], *run["widths"]]))
+        lines.append(
+            f"| {name} | {run['valid']:.2f} | {run['test']:.2f} | {widths} | {run['weights'] / 1e6:.2f} M | "
+            f"{mult_adds(run) / 1e6:.2f} M ({first / mult_adds(run):.2f} times fewer) | {len(run['epochs'])} |"
+        )
+    commands = "\n".join(run["command"] for run in runs.values())
+    return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", choices=SIZES)
+    parser.add_argument("runs", nargs="*", help="names of runs; all that have no result yet if none is given")
+    parser.add_argument("--table", action="store_true", help="only write the page again")
+    options = parser.parse_args()
+    path = RESULTS / f"ptb_{options.size}.json"
+    if unknown := set(options.runs) - SIZES[options.size].keys():
+        parser.error(f"no run is called {', '.join(sorted(unknown))}. There are {', '.join(SIZES[options.size])}.")
+    done = json.loads(path.read_text())["runs"] if path.exists() else {}
+    for name in [] if options.table else options.runs or [name for name in SIZES[options.size] if name not in done]:
+        write_down(path, name, train(options.size, name))
+    runs = json.loads(path.read_text())["runs"]
+    ordered = {name: runs[name] for name in SIZES[options.size] if name in runs}
+    PAGE.write_text(between_marks(PAGE.read_text(), table(ordered), options.size))
+
+
+if __name__ == "__main__":
+    main()

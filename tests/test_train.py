@@ -1,0 +1,138 @@
+"""``leanrnn train`` and what comes after it, as a user types it."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import leanrnn
+from leanrnn.cli import main
+
+PARAGRAPH = "One day the small model met a large model and said that it knew the same words, only faster. " * 6
+SMALL = "--vocabulary 40 --held-out 0.2 --embedding 8 --widths 10 9 --epochs 2 --batch 4 --window 6 --threads 1".split()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "book.txt").write_text("\n\n".join(f"{PARAGRAPH} {i}" for i in range(30)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LEANRNN_DATA", raising=False)
+    return tmp_path
+
+
+def test_own_text_to_the_end(capsys):
+    assert main(["train", "text", "--data", "book.txt", *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "epoch  2 of 2" in out and "the model is runs/text/model.safetensors" in out
+    assert main(["train", "text", "--data", "book.txt", *SMALL]) == 0  # it is done already
+    assert "epoch  2 of 2" not in capsys.readouterr().out
+
+    assert main(["measure", "runs/text", "--seconds", "0.01", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    words = len(leanrnn.about("runs/text/model.safetensors")["words"])
+    assert found["mult_adds_a_word"] == 4 * 10 * 18 + 4 * 9 * 19 + 9 * words
+    assert found["file_bytes"] > 4 * found["weights"]
+    assert main(["measure", "runs/text/model.safetensors", "--seconds", "0.01"]) == 0
+    assert "milliseconds" in capsys.readouterr().out
+
+    assert main(["shrink", "runs/text", "--out", "small.safetensors", "--ratio", "0.5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["after"]["widths"] == "5 + 5"
+    assert main(["shrink", "runs/text", "--out", "same.safetensors"]) == 0
+    assert "same.safetensors computes what runs/text/model.safetensors computes" in capsys.readouterr().out
+    assert main(["measure", "small.safetensors", "--seconds", "0.01"]) == 0
+    assert "mult adds a word" in capsys.readouterr().out
+
+    assert main(["train", "text-dense", "--data", "book.txt", *SMALL, "--start", "small.safetensors", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[-1]["kind"] == "result" and lines[-1]["widths"] == [5, 5]
+
+
+def test_settings_from_a_file(capsys):
+    Path("mine.toml").write_text('tokens = "character"\nepochs = 1\nwidths = [6]\n')
+    arguments = ["--data", "book.txt", "--config", "mine.toml", "--batch", "4", "--threads", "1", "--embedding", "5"]
+    assert main(["train", "text", *arguments]) == 0
+    config = json.loads(Path("runs/text/config.json").read_text())["config"]
+    assert config["tokens"] == "character" and config["widths"] == [6] and config["embedding"] == 5
+    assert "epoch  1 of 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["text"], "no data was named. Give --data FOLDER"),
+        (["text", "--data", "nowhere"], "there is no nowhere"),
+        (["ptb-lstm-small", "--data", "."], "there is no ptb.train.txt in"),
+        (["ptb-lstm-smal", "--data", "."], "Did you mean ptb-lstm-small?"),
+        (["ptb-lstm-small-iss-finetune"], "begins with a trained model. Train ptb-lstm-small first"),
+        (["text", "--config", "no.toml"], "there is no file no.toml"),
+        (["text", "--data", "book.txt", "--keep", "7"], "keep is 7.0"),
+        (["text", "--data", "book.txt", "--window", "9999"], "no window of 9999 and one more"),
+        (["text", "--data", "book.txt", "--start", "nothing"], "there is no file nothing"),
+        (["text", "--data", "book.txt", "--out", "book.txt"], "book.txt cannot be written to"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, arguments, message):
+    assert main(["train", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_a_changed_setting_needs_another_folder(capsys):
+    assert main(["train", "text", "--data", "book.txt", *SMALL]) == 0
+    capsys.readouterr()
+    assert main(["train", "text", "--data", "book.txt", *SMALL, "--seed", "2"]) == 2
+    assert "config.seed was 1 and is 2" in capsys.readouterr().err
+    Path("book.txt").write_text(Path("book.txt").read_text().replace("day", "night"))
+    assert main(["train", "text", "--data", "book.txt", *SMALL]) == 2
+    assert "text was" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_everything(folder, number):
+    epochs = [*SMALL, "--epochs", "500"]
+    command = [sys.executable, "-m", "leanrnn.cli", "train", "text", "--data", "book.txt", *epochs]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+    metrics = folder / "runs" / "text" / "metrics.jsonl"
+    end = time.monotonic() + 60
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Give the same command to go on" in err and "Traceback" not in err
+    assert list((folder / "runs" / "text" / "checkpoints").glob("0*"))
+
+
+def test_ls_and_help(capsys):
+    assert main(["ls"]) == 0
+    assert "ptb-lstm-large-iss" in capsys.readouterr().out
+    assert main(["ls", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ptb-lstm-small"]["config"]["widths"] == [200, 200]
+    assert main(["env", "--json"]) == 0
+    assert "torch" in json.loads(capsys.readouterr().out)
+    for arguments in (["train", "--help"], ["train", "text", "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 0 and "--strength" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["measure", "nowhere"], "there is no model in nowhere"),
+        (["measure", "book.txt"], "is damaged or no safetensors file"),
+        (["shrink", "nowhere", "--out", "x"], "there is no model in nowhere"),
+    ],
+)
+def test_mistakes_after_training(capsys, arguments, message):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_tensorboard_is_an_extra(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert main(["train", "text", "--data", "book.txt", *SMALL, "--tensorboard"]) == 2
+    assert "pip install leanrnn[tensorboard]" in capsys.readouterr().err
