@@ -70,6 +70,7 @@ def test_settings_from_a_file(capsys):
         (["ptb-lstm-small-iss-finetune"], "begins with a trained model. Train ptb-lstm-small first"),
         (["text", "--config", "no.toml"], "there is no file no.toml"),
         (["text", "--data", "book.txt", "--keep", "7"], "keep is 7.0"),
+        (["text", "--data", "book.txt", "--device", "tpu"], "there is no device 'tpu' here"),
         (["text", "--data", "book.txt", "--window", "9999"], "no window of 9999 and one more"),
         (["text", "--data", "book.txt", "--start", "nothing"], "there is no file nothing"),
         (["text", "--data", "book.txt", "--out", "book.txt"], "book.txt cannot be written to"),

@@ -46,16 +46,22 @@ class Side:
     """One of the two runs: how far it is, for the eyes."""
 
     name: str
+    total: int
     epochs: list[Epoch] = field(default_factory=list)
     now: Interval | None = None
 
-    def row(self, total: int) -> tuple[str, ...]:
+    @property
+    def seconds(self) -> float:
+        """Of training so far."""
+        return sum(epoch.seconds for epoch in self.epochs)
+
+    def row(self) -> tuple[str, ...]:
         """Of the live table."""
         last = self.epochs[-1] if self.epochs else None
         event = self.now or last
         return (
             self.name,
-            f"{event.epoch:.1f} of {total}" if event else "",
+            f"{event.epoch:.1f} of {self.total}" if event else "",
             f"{last.valid:.2f}" if last else "",
             " + ".join(map(str, event.widths.values())) if event else "",
             f"{last.seconds:.0f}" if last else "",
@@ -86,16 +92,17 @@ def run(out: Path, *, threads: int | None = None, seed: int = 1, epochs: int | N
 
 
 def _side_by_side(configs: dict[str, Config], text: Text, out: Path) -> dict[str, Any]:
-    total, sides = next(iter(configs.values())).epochs, {name: Side(name) for name in configs}
+    sides = {name: Side(name, config.epochs) for name, config in configs.items()}
     with ExitStack() as stack:
         about = {n: {"config": c.to_json(), "text": text.digest} for n, c in configs.items()}
         runs = {name: stack.enter_context(Run.open(out / name, about[name])) for name in configs}
-        tell = stack.enter_context(_live(sides, total))
+        tell = stack.enter_context(_live(sides))
         left = {name: iter(train(configs[name], text, runs[name])) for name in configs if not runs[name].result()}
         while left:
-            for name in list(left):
-                if not _one_epoch(left[name], sides[name], tell):
-                    del left[name]
+            # Whoever has trained for less time so far is next.
+            name = min(left, key=lambda name: sides[name].seconds)
+            if not _one_epoch(left[name], sides[name], tell):
+                del left[name]
         return {name: run.result() for name, run in runs.items()}
 
 
@@ -112,14 +119,14 @@ def _one_epoch(events: Iterator[Interval | Epoch], side: Side, tell: Any) -> boo
 
 
 @contextmanager
-def _live(sides: dict[str, Side], total: int) -> Iterator[Any]:
+def _live(sides: dict[str, Side]) -> Iterator[Any]:
     """A table that changes under one's eyes in a terminal; a line an epoch elsewhere."""
     console = Console()
 
     def table() -> Table:
         found = Table("", "epoch", "validation perplexity", "embedding + layers", "seconds an epoch")
         for side in sides.values():
-            found.add_row(*side.row(total))
+            found.add_row(*side.row())
         return found
 
     if console.is_terminal:
@@ -129,7 +136,7 @@ def _live(sides: dict[str, Side], total: int) -> Iterator[Any]:
 
     def line(side: Side) -> None:
         if side.now is None:
-            name, epoch, valid, widths, seconds = side.row(total)
+            name, epoch, valid, widths, seconds = side.row()
             print(f"{name:<5}  epoch {epoch}  perplexity {valid:>7}  widths {widths:<15}  {seconds:>3} s", flush=True)
 
     yield line

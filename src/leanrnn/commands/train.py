@@ -40,6 +40,8 @@ class Train:
     """A TOML file with settings; those given here count more."""
     threads: int | None = None
     """Threads PyTorch may use. Results are the same, bit for bit, for the same number."""
+    device: str = "auto"
+    """Where to train: cpu, cuda, mps; auto takes an accelerator if there is one."""
     save_seconds: float = 300.0
     """From one checkpoint to the next, besides one after every epoch."""
     tensorboard: bool = False
@@ -67,7 +69,7 @@ class Train:
             )
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        text = read(self.settings, self.data)
+        text, device = read(self.settings, self.data), _device(self.device)
         about = {
             "recipe": self.recipe,
             "config": self.settings.to_json(),
@@ -78,8 +80,10 @@ class Train:
             show.notes(text.notes)
             board = Board(run, self.tensorboard)
             if run.result() is None:
+                ask = stopped.is_set
+                given = (self.settings, text, run)
                 for event in train(
-                    self.settings, text, run, start=self.start, save_seconds=self.save_seconds, stopped=stopped.is_set
+                    *given, start=self.start, device=device, save_seconds=self.save_seconds, stopped=ask
                 ):
                     show.event(event)
                     board.event(event)
@@ -126,6 +130,21 @@ def _signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _device(name: str) -> str:
+    """A device that torch has here."""
+    import torch
+
+    if name == "auto":
+        found = torch.accelerator.current_accelerator()
+        return found.type if found is not None and torch.accelerator.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ConfigError(f"there is no device {name!r} here ({reason}). Choose cpu, or auto.") from error
+    return name
 
 
 def _name(path: Path | None) -> str | None:

@@ -51,14 +51,14 @@ class Job:
     """Between the scores of the model with its dead components and without them, when they went."""
 
 
-def begun(config: Config, text: Text, per_epoch: int, start: Path | None) -> Job:
+def begun(config: Config, text: Text, per_epoch: int, start: Path | None, device: torch.device) -> Job:
     """A new job: new weights, or those another run ended with, cut to ``keep_widths`` if there are any."""
     about = {"config": config.to_json(), "words": list(text.words)}
     if start is None:
         if config.keep_widths:
             raise RunError("keep_widths cuts a trained model. Name the run to start from with --start.")
         model = language_model(config, len(text.words))
-        return _job(config, model, about, per_epoch, _groups(config, model))
+        return _job(config, model, about, per_epoch, _groups(config, model), device)
     path = start / "model.safetensors" if start.is_dir() else start
     model, about = load_language_model(path), leanrnn.about(path)
     if about["words"] != list(text.words):
@@ -72,19 +72,19 @@ def begun(config: Config, text: Text, per_epoch: int, start: Path | None) -> Job
         model = small
     for dropout in model.dropouts:
         dropout.p = 1 - config.keep  # type: ignore[assignment]
-    return _job(config, model, about, per_epoch, _groups(config, model))
+    return _job(config, model, about, per_epoch, _groups(config, model), device)
 
 
-def resumed(config: Config, run: Run, per_epoch: int) -> Job | None:
+def resumed(config: Config, run: Run, per_epoch: int, device: torch.device) -> Job | None:
     """The job of the last checkpoint, exactly as it was, if there is one."""
     if (found := run.latest()) is None:
         return None
-    data, tensors = found.data, found.tensors
+    data, tensors = found.data, {name: tensor.to(device) for name, tensor in found.tensors.items()}
     model = load_language_model(found.model)
     for dropout, p in zip(model.dropouts, data["dropout"], strict=True):
         dropout.p = p
     groups = leanrnn.Groups.from_json(data["groups"], model) if data["groups"] else None
-    job = _job(config, model, leanrnn.about(found.model), per_epoch, groups)
+    job = _job(config, model, leanrnn.about(found.model), per_epoch, groups, device)
     if job.sparsifier:
         job.sparsifier.load_state_dict(data["sparsifier"])
     for name in NUMBERS:
@@ -93,13 +93,17 @@ def resumed(config: Config, run: Run, per_epoch: int) -> Job | None:
     job.losses = tensors["losses"].clone()
     states = range(data["layers"])
     job.state = [(tensors[f"state.{i}.h"].clone(), tensors[f"state.{i}.c"].clone()) for i in states] or None
-    torch.set_rng_state(tensors["random"])
+    torch.set_rng_state(found.tensors["random"])
+    if "random_there" in tensors:
+        torch.get_device_module(device).set_rng_state(found.tensors["random_there"])
     return job
 
 
 def saved(job: Job, run: Run, step: int) -> None:
     """Write a checkpoint of everything."""
     tensors = {"losses": job.losses, "random": torch.get_rng_state()}
+    if (device := job.losses.device).type != "cpu":  # dropout there has a state of its own
+        tensors["random_there"] = torch.get_device_module(device).get_rng_state()
     for i, (h, c) in enumerate(job.state or ()):
         tensors |= {f"state.{i}.h": h, f"state.{i}.c": c}
     data = {
@@ -119,12 +123,18 @@ def example() -> Tensor:
 
 
 def _job(
-    config: Config, model: LanguageModel, about: dict[str, Any], per_epoch: int, groups: leanrnn.Groups | None
+    config: Config,
+    model: LanguageModel,
+    about: dict[str, Any],
+    per_epoch: int,
+    groups: leanrnn.Groups | None,
+    device: torch.device,
 ) -> Job:
     """A job at its first step; with groups it has a penalty."""
+    model.to(device)
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=config.rate)
     sparsifier = _sparsifier(config, groups, per_epoch).attach(optimizer) if groups else None
-    return Job(model, optimizer, torch.zeros(max(1, per_epoch // 10)), about, sparsifier)
+    return Job(model, optimizer, torch.zeros(max(1, per_epoch // 10), device=device), about, sparsifier)
 
 
 def _groups(config: Config, model: LanguageModel) -> leanrnn.Groups | None:

@@ -65,6 +65,7 @@ def train(
     run: Run,
     *,
     start: Path | None = None,
+    device: str = "cpu",
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Interval | Epoch]:
@@ -74,13 +75,14 @@ def train(
         for event in train(config, text, run):
             print(event)
     """
-    rows = streams(text.train, config.batch, "the training text")
+    there = torch.device(device)
+    rows = streams(text.train, config.batch, "the training text").to(there)
     per_epoch = (len(rows) - 1) // config.window
     if per_epoch < 1:
         raise RunError(
             f"a stream of the training text has {len(rows)} words, no window of {config.window} and one more."
         )
-    job = resumed(config, run, per_epoch) or begun(config, text, per_epoch, start)
+    job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
     last = time.monotonic()
     while job.epoch < config.epochs:
         for interval in _epoch(job, config, rows, per_epoch):
@@ -206,7 +208,7 @@ def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch
 
 def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
-    model, rows = job.model.eval(), streams(text.valid, config.batch, "the validation text")
+    model, rows = job.model.eval(), streams(text.valid, config.batch, "the validation text").to(job.losses.device)
     if job.sparsifier:
         small = leanrnn.shrink(model, job.sparsifier.groups)
         assert isinstance(small, LanguageModel)
@@ -239,7 +241,7 @@ def perplexity(model: LanguageModel, tokens: Tensor, batch: int, window: int, *,
         perplexity(model, text.valid, 20, 35)             # the paper's validation
         perplexity(model, text.test, 1, 35, whole=True)   # and its test: one stream, so that windows do not matter
     """
-    rows = streams(tokens, batch)
+    rows = streams(tokens, batch).to(model.head.weight.device)
     pieces = list(windows(rows, window))
     done = len(pieces) * window
     if whole and done < len(rows) - 1:
