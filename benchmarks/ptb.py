@@ -29,6 +29,9 @@ SMALL: dict[str, tuple[str, list[str]]] = {
     "iss-weak": ("ptb-lstm-small-iss", ["--strength", "1.5e-3"]),
     "iss": ("ptb-lstm-small-iss", []),
     "iss-strong": ("ptb-lstm-small-iss", ["--strength", "4e-3"]),
+    "lean-weak": ("ptb-lstm-small-lean", ["--strength", "2e-3"]),
+    "lean": ("ptb-lstm-small-lean", []),
+    "lean-strong": ("ptb-lstm-small-lean", ["--strength", "4.5e-3"]),
 }
 """Name of a run: the recipe, and what is different from it."""
 SIZES = {"small": SMALL}
