@@ -56,7 +56,6 @@ def train(size: str, name: str) -> dict[str, Any]:
         "command": shlex.join(words),
         **{key: result[key] for key in kept},
         "epochs": [{key: line[key] for key in ("rate", "train", "valid", "widths", "alive")} for line in course],
-        "seconds": [line["seconds"] for line in course],
     }
 
 

@@ -25,7 +25,8 @@ def tiny(name: str) -> Config:
     """The recipe on a small scale: all that it does, with few units and words, and a penalty that acts in few steps."""
     config = ALL[name]
     sizes = {**SIZES, "keep_widths": (10, 9)} if name.endswith("-pruned") else SIZES
-    penalty = {"strength": 10 * config.strength, "compact": min(config.compact, 20)} if config.sparse else {}
+    strength = min(10 * config.strength, 0.015)
+    penalty = {"strength": strength, "compact": min(config.compact, 20)} if config.sparse else {}
     return replace(config, **sizes, **penalty, group_threshold=10 * config.group_threshold)
 
 
