@@ -135,12 +135,15 @@ def test_demo_on_a_shorter_text(capsys, monkeypatch):
         return replace(text, train=text.train[:6000], valid=text.valid[:1500], test=text.test[:1500])
 
     monkeypatch.setattr(demo, "read", shorter)
-    small = {name: replace(config, embedding=20, widths=(24, 20)) for name, config in demo.CONFIGS.items()}
+    small = {
+        n: replace(c, embedding=20, widths=(24, 20), penalised=min(c.penalised, 1)) for n, c in demo.CONFIGS.items()
+    }
     monkeypatch.setattr(demo, "CONFIGS", small)
     assert main(["demo", "--epochs", "2", "--threads", "1", "--out", "made"]) == 0
     out = capsys.readouterr().out
     assert "mult-adds" in out and "lean  this method returns | " in out
-    assert [line.split()[0] for line in out.splitlines() if " epoch " in line] == ["dense", "lean", "dense", "lean"]
+    turns = [line.split()[0] for line in out.splitlines() if " epoch " in line]
+    assert turns.count("dense") == 2 and turns.count("lean") == 4 and turns[:2] == ["dense", "lean"]
     assert main(["demo", "--epochs", "2", "--threads", "1", "--out", "made", "--json"]) == 0  # nothing is trained again
     again = capsys.readouterr().out
     assert " epoch " not in again and json.loads(again[again.index("{") :])["lean"]["widths"]

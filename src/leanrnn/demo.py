@@ -1,7 +1,8 @@
 """``leanrnn demo``: one small language model, trained twice at a time, dense and lean. Read it from top to bottom.
 
-The text is the documentation that comes with Python itself, so nothing is downloaded. Both models see the same batches,
-as often; the lean one is penalised for every group of weights that is not zero, and loses the groups that are.
+The text is the documentation that comes with Python itself, so nothing is downloaded. Both models read the same
+batches in the same order and for about the same time; the lean one is penalised for every group of weights that is not
+zero, and loses those that are, so that it soon reads several times as fast.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from leanrnn.runs import Run
 __all__ = ["CONFIGS", "run"]
 
 DENSE = Config(
-    corpus="python", vocabulary=2000, held_out=0.05, embedding=200, widths=(200, 200), window=35, batch=20, epochs=6,
-    schedule="line", constant=2, keep=1.0,
+    corpus="python", vocabulary=2000, embedding=200, widths=(200, 200), window=35, epochs=5, schedule="line",
+    constant=2, keep=0.8,
 )  # fmt: skip
 CONFIGS = {
     "dense": DENSE,
+    # A smaller model wants less dropout. It reads the text more often, in no more time.
     "lean": replace(
-        DENSE, strength=2e-3, mode="gradient", scope="all", everywhere=False, group_threshold=0.05, ramp=0.3,
-        compact=100, penalised=3,
+        DENSE, epochs=12, constant=3, keep=0.9, strength=0.0125, mode="proximal", everywhere=False,
+        group_threshold=0.05, ramp=0.2, compact=50, penalised=2,
     ),
 }  # fmt: skip
 PROMPT = "this method returns".split()
@@ -61,7 +63,7 @@ class Side:
         event = self.now or last
         return (
             self.name,
-            f"{event.epoch:.1f} of {self.total}" if event else "",
+            f"{event.epoch:g} of {self.total}" if event else "",
             f"{last.valid:.2f}" if last else "",
             " + ".join(map(str, event.widths.values())) if event else "",
             f"{last.seconds:.0f}" if last else "",
@@ -77,9 +79,7 @@ def run(out: Path, *, threads: int | None = None, seed: int = 1, epochs: int | N
         torch.set_num_threads(threads)
     configs = {name: replace(config, seed=seed) for name, config in CONFIGS.items()}
     if epochs is not None:
-        configs = {
-            n: replace(c, epochs=epochs, penalised=(epochs + 1) // 2 if c.sparse else 0) for n, c in configs.items()
-        }
+        configs = {n: replace(c, epochs=epochs * c.epochs // DENSE.epochs) for n, c in configs.items()}
     print("Reading the documentation that comes with Python ...")
     text = read(DENSE)
     print(f"{len(text.train):,} words to learn from, {len(text.valid):,} to judge by, {len(text.words):,} different.\n")
@@ -88,7 +88,7 @@ def run(out: Path, *, threads: int | None = None, seed: int = 1, epochs: int | N
     return results
 
 
-# 1. Train both, an epoch of each at a time, on the same batches.
+# 1. Train both side by side, an epoch at a time, on the same batches.
 
 
 def _side_by_side(configs: dict[str, Config], text: Text, out: Path) -> dict[str, Any]:
@@ -137,7 +137,9 @@ def _live(sides: dict[str, Side]) -> Iterator[Any]:
     def line(side: Side) -> None:
         if side.now is None:
             name, epoch, valid, widths, seconds = side.row()
-            print(f"{name:<5}  epoch {epoch}  perplexity {valid:>7}  widths {widths:<15}  {seconds:>3} s", flush=True)
+            print(
+                f"{name:<5}  epoch {epoch:>8}  perplexity {valid:>7}  widths {widths:<15}  {seconds:>3} s", flush=True
+            )
 
     yield line
 
@@ -171,7 +173,7 @@ def _compare(results: dict[str, Any], text: Text, out: Path) -> None:
     row("words a second", ",.0f", {n: words.numel() / c.milliseconds * 1e3 for n, c in costs.items()}, True)
     Console().print(table)
     print(
-        f"When the dead components went, no score of a word changed by more than {results['lean']['difference']:.1e}."
+        f"Whenever dead components went, no score of a word changed by more than {results['lean']['difference']:.1e}."
     )
     for name, model in models.items():
         print(f"{name:<5} {' '.join(PROMPT)} | {' '.join(generate(model, list(text.words), PROMPT))}")

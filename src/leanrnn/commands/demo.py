@@ -13,12 +13,12 @@ __all__ = ["Demo"]
 
 @dataclass(frozen=True)
 class Demo:
-    """Train a small language model dense and lean side by side, and compare. No download, about five minutes."""
+    """Train a small language model dense and lean side by side, and compare. No download, about seven minutes."""
 
     out: Path = Path("leanrnn-demo")
     """Folder for the two runs; interrupted, the same command goes on."""
     epochs: int | None = None
-    """Passes over the text, of both models; as many as the demo was tuned for if not given."""
+    """Passes of the dense model over the text; the lean one makes more than twice as many, in about the same time."""
     seed: int = 1
     """Of the first weights."""
     threads: int | None = None

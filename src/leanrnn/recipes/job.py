@@ -48,7 +48,7 @@ class Job:
     valid: list[float] = field(default_factory=list)
     """Perplexity of the validation text after every epoch."""
     difference: float = 0.0
-    """Between the scores of the model with its dead components and without them, when they went."""
+    """The largest there was between the scores of the model with dead components and without them, when they went."""
 
 
 def begun(config: Config, text: Text, per_epoch: int, start: Path | None, device: torch.device) -> Job:

@@ -133,17 +133,21 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         job.state = [(h.detach(), c.detach()) for h, c in state]
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
-            _compact(job, config)
+            _compact(job, config, rows)
         tell = job.window % len(job.losses) == 0 or job.window == per_epoch
         losses = job.losses[: i % len(job.losses) + 1].tolist() if tell else []  # waits for the step to end
         job.seconds += time.perf_counter() - began
         yield _interval(job, config, per_epoch, losses) if tell else None
 
 
-def _compact(job: Job, config: Config) -> None:
+def _compact(job: Job, config: Config, rows: Tensor) -> None:
     """Cut what is dead out of model and optimizer; the state that is carried on loses the same units."""
     assert job.sparsifier is not None
+    if all(layer.alive == layer.width for layer in job.sparsifier.status().layers):
+        return
+    before = _scores(job.model, rows, config)
     if job.sparsifier.compact():
+        job.difference = max(job.difference, float((_scores(job.model, rows, config) - before).abs().max()))
         if job.state is not None:
             named = zip(job.state, job.model.layer_names, strict=True)
             job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
@@ -154,9 +158,7 @@ def _compact(job: Job, config: Config) -> None:
 def _recover(job: Job, config: Config, rows: Tensor) -> None:
     """The penalty ends: what is dead goes, and what is left is trained as any model would be."""
     if job.sparsifier is not None:
-        before = _scores(job.model, rows, config)
-        _compact(job, config)
-        job.difference = float((_scores(job.model, rows, config) - before).abs().max())
+        _compact(job, config, rows)
         job.sparsifier.detach()
         job.sparsifier = None
 
@@ -212,8 +214,8 @@ def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     if job.sparsifier:
         small = leanrnn.shrink(model, job.sparsifier.groups)
         assert isinstance(small, LanguageModel)
-        job.difference = float((_scores(model, rows, config) - _scores(small, rows, config)).abs().max())
-        model = small
+        last = float((_scores(model, rows, config) - _scores(small, rows, config)).abs().max())
+        model, job.difference = small, max(job.difference, last)
     leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
     return {
         "valid": perplexity(model, text.valid, config.batch, config.window),
