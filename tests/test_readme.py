@@ -18,6 +18,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Blocks that are text, not code, and commands that set up or take minutes; what `leanrnn demo` does is in test_cli.py.
 TEXT = {"text", ""}
 NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python benchmarks/")
+# The same commands on a small text are in test_train.py.
+NOT_RUN += ("leanrnn train", "leanrnn measure runs/", "leanrnn shrink runs/")
 
 
 class Block(NamedTuple):
