@@ -135,9 +135,7 @@ def test_demo_on_a_shorter_text(capsys, monkeypatch):
         return replace(text, train=text.train[:6000], valid=text.valid[:1500], test=text.test[:1500])
 
     monkeypatch.setattr(demo, "read", shorter)
-    small = {
-        n: replace(c, embedding=20, widths=(24, 20), penalised=min(c.penalised, 1)) for n, c in demo.CONFIGS.items()
-    }
+    small = {n: replace(c, embedding=20, widths=(24, 20)) for n, c in demo.CONFIGS.items()}
     monkeypatch.setattr(demo, "CONFIGS", small)
     assert main(["demo", "--epochs", "2", "--threads", "1", "--out", "made"]) == 0
     out = capsys.readouterr().out

@@ -2,7 +2,7 @@
 
 A checkpoint is a folder of its own that appears in one piece or not at all; the one before it is kept. ::
 
-    config.json  environment.json  metrics.jsonl  checkpoints/00001327/  model.safetensors  result.json
+    config.json  environment.jsonl  metrics.jsonl  checkpoints/00001327/  model.safetensors  result.json
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from leanrnn.checkpoint import save, write_tensors
 from leanrnn.environment import environment
 from leanrnn.errors import RunError
 
-__all__ = ["Run", "Saved", "read_run"]
+__all__ = ["Run", "Saved"]
 
 KEPT = 2
 """Checkpoints that stay: the newest, and one to fall back on."""
@@ -164,17 +164,6 @@ class Run:
                 f"{self.folder} holds a run with other settings: {told}. Name another folder with --out, "
                 "or use the settings it was begun with."
             )
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """The settings a run was begun with. ::
-
-    read_run(Path("runs/mine"))["config"]["widths"]
-    """
-    path = folder / "config.json"
-    if not path.is_file():
-        raise RunError(f"{folder} is no run folder: it has no config.json. Name one that leanrnn train has made.")
-    return _read_json(path)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

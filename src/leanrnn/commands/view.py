@@ -34,6 +34,8 @@ class View:
 
     def event(self, event: Interval | Epoch) -> None:
         """An interval moves the bar, an epoch is a line."""
+        self.notes(self.run.notes)
+        self.run.notes.clear()
         if self.as_json:
             print(json.dumps({"kind": type(event).__name__.lower(), **asdict(event)}), flush=True)
             return

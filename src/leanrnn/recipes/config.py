@@ -83,7 +83,7 @@ class Config:
     ramp: float = 0.0
     """Epochs over which the strength rises from zero."""
     penalised: int = 0
-    """Epochs with the penalty; in the rest the survivors recover. 0: all of them."""
+    """Epochs with the penalty; in the rest, if there are more, the survivors recover. 0: all of them."""
     compact: int = 0
     """Steps from one removal of the dead to the next; 0: only at the end."""
     keep_widths: tuple[int, ...] = ()
@@ -171,8 +171,10 @@ def _check(config: Config) -> None:
     for name in ("embedding", "epochs", "batch", "window", "vocabulary"):
         if getattr(config, name) < 1:
             raise ConfigError(f"{name} is {getattr(config, name)}. Give at least 1.")
-    if not config.widths or min(config.widths) < 1 or min(config.keep_widths, default=1) < 1:
+    if not config.widths or min(config.widths) < 1:
         raise ConfigError(f"widths are {config.widths}. Give at least one layer of at least one unit.")
+    if min(config.keep_widths, default=1) < 1:
+        raise ConfigError(f"keep_widths are {config.keep_widths}. Keep at least one unit of every layer.")
     if not 0 < config.keep <= 1:
         raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
     if not 0 < config.held_out < 0.5:
@@ -183,5 +185,3 @@ def _check(config: Config) -> None:
     for name in ("rate", "clip", "init", "decay"):
         if not 0 < getattr(config, name) < math.inf:
             raise ConfigError(f"{name} is {getattr(config, name)}. Give a positive number.")
-    if config.penalised > config.epochs:
-        raise ConfigError(f"penalised is {config.penalised}, of {config.epochs} epochs. Give at most as many.")

@@ -257,4 +257,4 @@ def perplexity(model: LanguageModel, tokens: Tensor, batch: int, window: int, *,
         losses.append(cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum").double())
     model.train(training)
     count = sum(wanted.numel() for _, wanted in pieces)
-    return math.exp(min(float(torch.stack(losses).sum()) / count, 700.0))
+    return math.exp(min(float(torch.stack(losses).sum()) / count, 700.0))  # beyond it a float is infinite

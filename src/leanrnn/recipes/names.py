@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from leanrnn.errors import ConfigError
 from leanrnn.recipes.config import Config
-from leanrnn.recipes.ptb_lstm import PTB_LSTM
+from leanrnn.recipes.ptb_lstm import LEAN, PTB_LSTM
 from leanrnn.recipes.recipe import Recipe
 
 __all__ = ["RECIPES", "named"]
@@ -17,7 +17,7 @@ TEXT = Config(
 )
 RECIPES: dict[str, Recipe] = {
     **PTB_LSTM,
-    "text": Recipe(replace(TEXT, strength=2e-3), "your own text: a file, or a folder of them, given with --data"),
+    "text": Recipe(replace(TEXT, **LEAN), "your own text: a file, or a folder of them, given with --data"),
     "text-dense": Recipe(TEXT, "the same without a penalty"),
 }
 
