@@ -32,6 +32,9 @@ SMALL: dict[str, tuple[str, list[str]]] = {
     "lean-weak": ("ptb-lstm-small-lean", ["--strength", "2e-3"]),
     "lean": ("ptb-lstm-small-lean", []),
     "lean-strong": ("ptb-lstm-small-lean", ["--strength", "4.5e-3"]),
+    "lean-kept": ("ptb-lstm-small-lean", ["--penalised", "0"]),
+    "finetune": ("ptb-lstm-small-iss-finetune", ["--start", "runs/small-dense"]),
+    "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense"]),
 }
 """Name of a run: the recipe, and what is different from it."""
 SIZES = {"small": SMALL}

@@ -6,6 +6,9 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -125,9 +128,21 @@ def test_folders_that_cannot_be_used(tmp_path):
             pass
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_folders_that_may_not_be_written(tmp_path: Path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(RunError, match="cannot be written to: Permission denied"):
-        with Run.open(tmp_path / "run", SETTINGS):
-            pass
+def test_folders_that_may_not_be_written():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        with as_nobody(), pytest.raises(RunError, match="cannot be written to: Permission denied"):
+            with Run.open(Path(folder) / "run", SETTINGS):
+                pass
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Nothing is forbidden to root."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
