@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leanrnn.errors import ConfigError
 from leanrnn.recipes import RECIPES, Config, named
@@ -25,6 +27,20 @@ def test_rates_of_the_paper():
     assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01, 0.001])
     large = named("ptb-lstm-large").config
     assert large.rate_at(13) == 1 and large.rate_at(15) == pytest.approx(1 / 1.15**2)
+
+
+@given(
+    schedule=st.sampled_from(["decay", "thirds", "line"]),
+    epochs=st.integers(1, 60),
+    constant=st.integers(0, 60),
+    decay=st.floats(0.1, 1),
+)
+def test_rates_never_rise_and_stay_positive(schedule, epochs, constant, decay):
+    config = Config(schedule=schedule, epochs=epochs, constant=constant, decay=decay)
+    rates = [config.rate_at(i) for i in range(epochs)]
+    assert rates == sorted(rates, reverse=True) and 0 < rates[-1] <= rates[0] <= config.rate
+    if schedule != "thirds":
+        assert rates[:constant] == [config.rate] * min(constant, epochs)
 
 
 def test_a_line_ends_above_zero():

@@ -88,7 +88,9 @@ def test_dense_runs_can_be_gone_on_from(tmp_path):
 def test_l1_unveils_components_at_the_end(tmp_path):
     config = replace(SPARSE, penalty="l1", strength=0.006, group_threshold=0.0, threshold=0.05, compact=0, penalised=0,
                      scope="recurrent", mode="loss")  # fmt: skip
-    events = epochs(go(tmp_path, config))
+    go(tmp_path / "whole", config)
+    events = [*epochs(go(tmp_path, config, steps=200)), *epochs(go(tmp_path, config))]
+    assert len(events) == config.epochs and same(tmp_path / "whole", tmp_path)
     result = json.loads((tmp_path / "result.json").read_text())
     assert events[-1].widths["layers.0.l0"] == 16 and result["difference"] < 1e-5
     assert result["widths"] == [events[-1].alive[f"layers.{i}.l0"] for i in (0, 1)] != [16, 14]

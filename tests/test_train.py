@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import leanrnn
 from leanrnn.cli import main
@@ -137,3 +138,20 @@ def test_tensorboard_is_an_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert main(["train", "text", "--data", "book.txt", *SMALL, "--tensorboard"]) == 2
     assert "pip install leanrnn[tensorboard]" in capsys.readouterr().err
+
+
+def test_tensorboard_shows_the_metrics_and_forgets_what_a_kill_undid(capsys):
+    code = "import sys; from leanrnn.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = ["train", "text", "--data", "book.txt", *SMALL, "--tensorboard", "--epochs", "3"]
+    with subprocess.Popen([sys.executable, "-c", code, *command]) as process:
+        while not list(Path("runs").glob("text/checkpoints/0*")) and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()  # after a checkpoint, so that some of what was told is told again
+    assert main(command) == 0
+    lines = [json.loads(line) for line in Path("runs/text/metrics.jsonl").read_text().splitlines()]
+    board = EventAccumulator("runs/text/tensorboard").Reload()
+    for tag, kind in (("interval/loss", "interval"), ("epoch/valid", "epoch"), ("epoch/alive/layers.0.l0", "epoch")):
+        _, name, *part = tag.split("/")
+        wanted = [(line["step"], line[name][part[0]] if part else line[name]) for line in lines if line["kind"] == kind]
+        found = [(each.step, each.value) for each in board.Scalars(tag)]
+        assert found == [(step, pytest.approx(value)) for step, value in wanted]

@@ -20,6 +20,8 @@ class Board:
     """
 
     def __init__(self, run: Run, wanted: bool) -> None:
+        self.folder = run.folder / "tensorboard"
+        self.kind: Any = None
         self.writer: Any = None
         if not wanted:
             return
@@ -29,15 +31,17 @@ class Board:
             raise ConfigError(
                 "TensorBoard is not installed. Install it with: pip install leanrnn[tensorboard]"
             ) from error
-        self.writer = SummaryWriter(str(run.folder / "tensorboard"))
+        self.kind = SummaryWriter
 
     def event(self, event: Interval | Epoch) -> None:
         """Every number of the event, at its step."""
-        if self.writer is None:
+        if self.kind is None:
             return
-        kind = "epoch" if isinstance(event, Epoch) else "interval"
-        for name, value in asdict(event).items():
+        # A run that goes on repeats what came after its last checkpoint: TensorBoard forgets it from this step on.
+        self.writer = self.writer or self.kind(str(self.folder), purge_step=event.step)
+        name = "epoch" if isinstance(event, Epoch) else "interval"
+        for field, value in asdict(event).items():
             parts = value if isinstance(value, dict) else {"": value}
             for part, number in parts.items():
-                self.writer.add_scalar(f"{kind}/{name}/{part}".rstrip("/"), number, event.step)
+                self.writer.add_scalar(f"{name}/{field}/{part}".rstrip("/"), number, event.step)
         self.writer.flush()

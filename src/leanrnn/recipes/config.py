@@ -102,7 +102,7 @@ class Config:
         if self.schedule == "thirds":
             return float(self.rate * 0.1 ** (epoch // max(1, self.epochs // 3)))
         if self.schedule == "line":
-            left = (self.epochs - epoch) / (self.epochs - self.constant + 1)
+            left = (self.epochs - epoch) / max(1, self.epochs - self.constant + 1)
             return self.rate * min(1.0, left)
         return float(self.rate * self.decay ** max(epoch + 1 - self.constant, 0))
 

@@ -212,7 +212,7 @@ def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
     model, rows = job.model.eval(), streams(text.valid, config.batch, "the validation text").to(job.losses.device)
     if job.sparsifier:
-        small = leanrnn.shrink(model, job.sparsifier.groups)
+        small = leanrnn.shrink(model, job.sparsifier.groups, example=rows[: config.window])
         assert isinstance(small, LanguageModel)
         last = float((_scores(model, rows, config) - _scores(small, rows, config)).abs().max())
         model, job.difference = small, max(job.difference, last)
