@@ -1,6 +1,8 @@
 """The command line: the same words as the API, and one line instead of a traceback for every mistake."""
 
 import json
+import platform
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +125,27 @@ def test_version_and_environment(capsys):
     assert main(["env"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names[:4] == ["leanrnn", "python", "platform", "torch"] and "processor" in names
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library can hold memory")
+def test_memory_that_is_held_is_not_asked_for_again():
+    code = """
+import resource, torch
+from leanrnn.environment import hold_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        torch.ones(10_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+without = faults()
+hold_memory()
+torch.ones(10_000_000)
+print(without > 100 * max(1, faults()), without)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("True"), done.stdout
 
 
 def test_demo_on_a_shorter_text(capsys, monkeypatch):

@@ -29,9 +29,11 @@ class Demo:
     def run(self) -> None:
         """The whole story."""
         from leanrnn import demo
+        from leanrnn.environment import hold_memory
 
         if self.epochs is not None and self.epochs < 1:
             raise ConfigError(f"epochs is {self.epochs}. Give at least 1.")
+        hold_memory()
         results = demo.run(self.out, threads=self.threads, seed=self.seed, epochs=self.epochs)
         if self.json:
             print_json(results)

@@ -57,6 +57,7 @@ class Train:
 
         from leanrnn.commands.board import Board
         from leanrnn.commands.view import view
+        from leanrnn.environment import hold_memory
         from leanrnn.recipes.loop import train
         from leanrnn.recipes.text import read
         from leanrnn.runs import Run
@@ -69,6 +70,7 @@ class Train:
             )
         if self.threads is not None:
             torch.set_num_threads(self.threads)
+        hold_memory()
         text, device = read(self.settings, self.data), _device(self.device)
         about = {
             "recipe": self.recipe,
