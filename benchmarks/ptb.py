@@ -52,14 +52,27 @@ def train(size: str, name: str) -> dict[str, Any]:
     subprocess.run([sys.executable, "-m", "leanrnn.cli", *words[1:]], cwd=ROOT, check=True)
     folder = RUNS / f"{size}-{name}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    course = [line for line in lines if line["kind"] == "epoch"]
-    result = json.loads((folder / "result.json").read_text())
+    epochs = [line for line in lines if line["kind"] == "epoch"]
+    result, config = (json.loads((folder / name).read_text()) for name in ("result.json", "config.json"))
     kept = ("valid", "test", "test_in_batches", "embedding", "widths", "weights", "difference")
     return {
         "command": shlex.join(words),
+        "config": config["config"],
         **{key: result[key] for key in kept},
-        "epochs": [{key: line[key] for key in ("rate", "train", "valid", "widths", "alive")} for line in course],
+        "epochs": [{key: line[key] for key in ("rate", "train", "valid", "widths", "alive")} for line in epochs],
+        "course": course([line for line in lines if line["kind"] == "interval"]),
     }
+
+
+def course(intervals: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Steps spent at every size of the model, with the penalty and without it."""
+    parts: list[dict[str, Any]] = []
+    for before, line in pairwise([{"step": 0}, *intervals]):
+        here = {"sizes": list(line["widths"].values()), "penalised": line["strength"] > 0}
+        if not parts or any(parts[-1][key] != here[key] for key in here):
+            parts.append(here | {"steps": 0})
+        parts[-1]["steps"] += line["step"] - before["step"]
+    return parts
 
 
 def write_down(path: Path, name: str, found: dict[str, Any]) -> None:
@@ -80,17 +93,25 @@ def table(runs: dict[str, Any]) -> str:
     """Perplexity, widths, size and epochs of every run."""
     first = mult_adds(runs["dense"])
     lines = [
-        "| run | validation | test | embedding, layers | weights | mult-adds | epochs |",
-        "|---|---|---|---|---|---|---|",
+        "| run | validation | test | embedding, layers | weights | mult-adds | epochs | training time |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, run in runs.items():
         widths = ", ".join(map(str, [run["embedding"], *run["widths"]]))
         lines.append(
             f"| {name} | {run['valid']:.2f} | {run['test']:.2f} | {widths} | {run['weights'] / 1e6:.2f} M | "
-            f"{mult_adds(run) / 1e6:.2f} M ({first / mult_adds(run):.2f} times fewer) | {len(run['epochs'])} |"
+            f"{mult_adds(run) / 1e6:.2f} M ({first / mult_adds(run):.2f} times fewer) | {len(run['epochs'])} | "
+            f"{format(run['time'], '.2f') if 'time' in run else 'not measured'} |"
         )
     commands = "\n".join(run["command"] for run in runs.values())
     return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"
+
+
+def write_page(size: str) -> None:
+    """The table of one size in docs/reproduce.md, from what has been written down."""
+    runs = json.loads((RESULTS / f"ptb_{size}.json").read_text())["runs"]
+    ordered = {name: runs[name] for name in SIZES[size] if name in runs}
+    PAGE.write_text(between_marks(PAGE.read_text(), table(ordered), size))
 
 
 def main() -> None:
@@ -106,9 +127,7 @@ def main() -> None:
     done = json.loads(path.read_text())["runs"] if path.exists() else {}
     for name in [] if options.table else options.runs or [name for name in SIZES[options.size] if name not in done]:
         write_down(path, name, train(options.size, name))
-    runs = json.loads(path.read_text())["runs"]
-    ordered = {name: runs[name] for name in SIZES[options.size] if name in runs}
-    PAGE.write_text(between_marks(PAGE.read_text(), table(ordered), options.size))
+    write_page(options.size)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""Training time of the runs of ptb.py, as a ratio to the dense run, on a machine that does nothing else.
+
+python benchmarks/ptb_time.py small     # all runs of results/ptb_small.json; a quarter of an hour, nothing beside it
+
+The runs themselves take hours and share the machine, so their own seconds say little. Here the real loop does some
+steps at all widths a run went through (with the penalty where it had one), each between two of the dense model; the
+ratios, weighted with the steps the run spent there, are the run's. Validation and what goes before the first step are
+left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import RESULTS, environment
+from ptb import SIZES, write_page
+
+from leanrnn.environment import hold_memory
+from leanrnn.recipes import Config, named
+from leanrnn.recipes.loop import Interval, train
+from leanrnn.recipes.text import Text
+from leanrnn.runs import Run
+
+WORDS = 10_000
+
+
+def text(config: Config, steps: int) -> Text:
+    """Words of chance, enough for so many steps."""
+    words = torch.randint(WORDS, (config.batch * (steps * config.window + 1),))
+    rest = words[: config.batch * (config.window + 1)]
+    return Text(words, rest, rest, tuple(map(str, range(WORDS))))
+
+
+def seconds(config: Config, steps: int = 20) -> float:
+    """Of a step of the loop; the median of tenths, the first two of which warm up."""
+    with tempfile.TemporaryDirectory() as folder, Run.open(Path(folder) / "run", {"config": config.to_json()}) as run:
+        events = [event for event in train(config, text(config, steps), run) if isinstance(event, Interval)]
+    rate = statistics.median(event.tokens_per_second for event in events[2:])
+    return config.batch * config.window / rate
+
+
+def at(config: Config, sizes: list[int], penalised: bool) -> Config:
+    """The run as it was at these sizes, for one short epoch in which nothing leaves."""
+    return replace(
+        config, embedding=sizes[0], widths=tuple(sizes[1:]), strength=config.strength if penalised else 0.0,
+        epochs=1, penalised=0, compact=0, ramp=0.0, keep_widths=(),
+    )  # fmt: skip
+
+
+def ratio(config: Config, course: list[dict[str, Any]], dense: Config, dense_steps: int) -> float:
+    """Time of a run, whose course is given, over that of the dense run."""
+    total = 0.0
+    for part in course:
+        before, now, after = seconds(dense), seconds(at(config, part["sizes"], part["penalised"])), seconds(dense)
+        total += part["steps"] * now / ((before + after) / 2)
+    return total / dense_steps
+
+
+def main() -> None:
+    """Measure every run that has been written down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", choices=SIZES)
+    parser.add_argument("runs", nargs="*", help="names of runs; all if none is given")
+    options = parser.parse_args()
+    hold_memory()
+    path = RESULTS / f"ptb_{options.size}.json"
+    known = json.loads(path.read_text())
+    dense = replace(named(f"ptb-lstm-{options.size}").config, epochs=1)
+    steps = sum(part["steps"] for part in known["runs"]["dense"]["course"])
+    for name in options.runs or known["runs"]:
+        run = known["runs"][name]
+        run["time"] = ratio(Config.from_json(run["config"]), run["course"], dense, steps)
+        print(f"{name:<16} {run['time']:.2f} of the dense run's time", flush=True)
+        known["time_environment"] = environment()
+        path.write_text(json.dumps(known, indent=1) + "\n")
+    write_page(options.size)
+
+
+if __name__ == "__main__":
+    main()
