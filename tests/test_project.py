@@ -17,9 +17,9 @@ PACKAGE = ROOT / "src" / "leanrnn"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only what stands before it (files of one folder among themselves as they like).
 ORDER = """errors components attributes groups layers surgery discovery operators discover
-norms schedule penalty threshold choose shrink training sparsify checkpoint measure environment runs recipes demo
-factory commands cli""".split()
-USERS = {"recipes", "demo", "commands", "cli", "environment"}  # these use the public names only, as anybody would
+norms schedule penalty threshold choose shrink training sparsify checkpoint measure environment factory deploy export
+runs recipes demo commands cli""".split()
+USERS = {"recipes", "demo", "commands", "cli", "environment", "deploy"}  # these use the public names only, as anybody would
 
 
 def unit(path: Path) -> str:
@@ -51,7 +51,8 @@ def test_imports_point_backwards(path):
 
 def test_only_declared_packages_are_imported():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = {re.match(r"[\w-]+", text)[0] for text in project["dependencies"]}
+    texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    declared = {re.match(r"[\w-]+", text)[0].replace("-", "_") for text in texts}
     imported = {name.partition(".")[0] for path in FILES for name in imports(path)}
     assert imported - set(sys.stdlib_module_names) - {"leanrnn"} <= declared
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leanrnn.checkpoint import load as load
     from leanrnn.checkpoint import save as save
     from leanrnn.discover import discover as discover
+    from leanrnn.export import export as export
     from leanrnn.groups import Groups as Groups
     from leanrnn.groups import Layer as Layer
     from leanrnn.measure import measure as measure
@@ -50,6 +51,7 @@ __all__ = [
     "constant",
     "discover",
     "errors",
+    "export",
     "linear_ramp",
     "load",
     "measure",
@@ -73,6 +75,7 @@ _HOMES = {
     "linear_ramp": "schedule",
     "off_from": "schedule",
     "discover": "discover",
+    "export": "export",
     "load": "checkpoint",
     "measure": "measure",
     "register": "operators",

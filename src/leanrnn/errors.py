@@ -5,6 +5,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "DiscoveryError",
+    "ExportError",
     "GroupsError",
     "LeanRNNError",
     "OperatorError",
@@ -40,6 +41,10 @@ class ShrinkError(LeanRNNError):
 
 class CheckpointError(LeanRNNError):
     """A file is not a leanrnn checkpoint, is damaged, is too new, or does not fit the factory."""
+
+
+class ExportError(LeanRNNError):
+    """The model has no counterpart in the format asked for, or the written file does not compute what it computes."""
 
 
 class ConfigError(LeanRNNError):

@@ -122,6 +122,7 @@ pytree.register_pytree_node(
     lambda states: (list(states), None),
     lambda tensors, _: States(tensors),
     serialized_type_name="leanrnn.layers.States",
+    flatten_with_keys_fn=lambda states: ([(pytree.SequenceKey(i), each) for i, each in enumerate(states)], None),
 )
 
 

@@ -1,0 +1,117 @@
+"""Run a written file at lengths nobody traced, and compare it with the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from leanrnn.deploy.program import Program
+from leanrnn.deploy.quietly import needed
+from leanrnn.errors import ExportError
+from leanrnn.surgery.verify import call, copy_example, leaves, quiet
+
+__all__ = ["TOLERANCE", "check", "variants"]
+
+TOLERANCE = 1e-4
+"""How far numbers of single precision may be apart, relative to the largest of an output."""
+SIZES = ((1, 2, 7), (2, 3, 11), (5, 1, 4))
+"""Lengths of the first, second, third ... axis in every variant, besides the traced ones."""
+
+
+def check(path: Path, model: nn.Module, program: Program, outputs: list[str]) -> float:
+    """The largest difference over all variants; an error if it is too large."""
+    (onnxruntime,) = needed("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what goes wrong is raised here, and told once
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for sizes, example in variants(program):
+        with quiet(model), torch.no_grad():
+            expected = leaves(call(model, copy_example(example)))
+        given = dict(zip(program.inputs, _tensors(example), strict=True))
+        told = ", ".join(f"{name} {size}" for name, size in sizes.items()) or "the example"
+        try:
+            found = session.run(None, {name: _array(tensor) for name, tensor in given.items()})
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300]
+            raise ExportError(f"the written file does not run with {told}: {reason}") from error
+        for name, a, b in zip(outputs, expected, found, strict=True):
+            worst = max(worst, _compare(name, a, torch.from_numpy(b), told))
+    return worst
+
+
+def variants(program: Program) -> Iterator[tuple[dict[str, int], Any]]:
+    """Inputs of other lengths, made of the numbers of the example; the example itself comes first."""
+    yield {}, program.example
+    generator = torch.Generator().manual_seed(0)
+    leaves_, structure = pytree.tree_flatten(program.example)
+    for choice in SIZES if program.axes else ():
+        sizes = {name: choice[i % len(choice)] + i // len(choice) for i, name in enumerate(program.axes)}
+        shapes, names = iter(program.inputs.values()), iter(program.inputs)
+        yield (
+            sizes,
+            pytree.tree_unflatten(
+                [
+                    _resized(leaf, next(shapes), sizes, next(names) in program.lengths, generator)
+                    if isinstance(leaf, Tensor)
+                    else leaf
+                    for leaf in leaves_
+                ],
+                structure,
+            ),
+        )
+
+
+def _resized(
+    tensor: Tensor, shape: tuple[str | int, ...], sizes: Mapping[str, int], lengths: bool, generator: torch.Generator
+) -> Tensor:
+    """A tensor of another shape, of numbers that ``tensor`` holds: words stay words."""
+    if lengths:
+        longest = sizes.get("time", int(tensor.max()))
+        found = torch.randint(1, longest + 1, (sizes.get("batch", len(tensor)),), generator=generator)
+        found[0] = longest
+        return found.sort(descending=True).values.to(tensor.dtype)  # as models that do not sort expect them
+    for axis, size in enumerate(shape):
+        wanted = size if isinstance(size, int) else _value(size, sizes)
+        if wanted != tensor.size(axis):
+            tensor = tensor.index_select(axis, torch.randint(tensor.size(axis), (wanted,), generator=generator))
+    return tensor
+
+
+def _value(size: str, sizes: Mapping[str, int]) -> int:
+    """Of a length such as ``2*time + 1``."""
+    if not re.fullmatch(r"[\w\s+*()-]*", size):
+        raise ExportError(f"an input has the length {size}, which cannot be varied. Give another example.")
+    return int(eval(size, {"__builtins__": {}}, dict(sizes)))
+
+
+def _tensors(example: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().cpu().contiguous().numpy()
+
+
+def _compare(name: str, expected: Tensor, found: Tensor, told: str) -> float:
+    expected = expected.detach().cpu()
+    if expected.shape != found.shape:
+        raise ExportError(
+            f"with {told}, {name} has the shape {tuple(found.shape)} in the written file and "
+            f"{tuple(expected.shape)} in the model. No file was kept."
+        )
+    if not expected.numel():
+        return 0.0
+    scale = float(expected.double().abs().max()) or 1.0
+    apart = float((expected.double() - found.double()).abs().max()) / scale
+    if not apart <= TOLERANCE:  # also if it is not a number
+        raise ExportError(
+            f"with {told}, {name} of the written file differs by {apart:.1e} from the model. No file was kept."
+        )
+    return apart

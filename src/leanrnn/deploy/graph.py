@@ -1,0 +1,117 @@
+"""From a traced program to an ONNX graph that one can read: few nodes, names for inputs, outputs and axes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from leanrnn import __version__
+from leanrnn.deploy.program import Program, unused
+from leanrnn.deploy.quietly import quietly
+from leanrnn.deploy.translate import OPSET, ORDER, table
+from leanrnn.errors import ExportError
+from leanrnn.layers.recurrent import widths_of
+from leanrnn.surgery.plan import whole_plan
+
+__all__ = ["KEY", "metadata", "to_onnx"]
+
+KEY = "leanrnn"
+"""Under this name the file says what it is, as JSON."""
+NO_LIMIT = 1 << 40  # elements; otherwise large weights would be put in ONNX's order anew in every run
+
+
+def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] | None) -> Any:
+    """The graph, as a model of onnx_ir."""
+    from onnxscript import optimizer
+
+    try:
+        with quietly(), torch.no_grad():
+            written = torch.onnx.export(
+                program.exported, (), dynamo=True, custom_translation_table=table(), opset_version=OPSET,
+                optimize=False, verbose=False,
+            )  # fmt: skip
+            model = written.model  # type: ignore[union-attr]
+            optimizer.optimize_ir(model, input_size_limit=NO_LIMIT, output_size_limit=NO_LIMIT)
+    except Exception as error:
+        raise ExportError(_untranslated(program, error)) from error
+    _rename(model, program, outputs)
+    model.metadata_props[KEY] = json.dumps(about)
+    model.producer_name, model.producer_version = "leanrnn", __version__
+    return model
+
+
+def metadata(model: nn.Module, program: Program, about: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a file says of itself: who wrote it, what goes in, the widths of the layers, what was cut."""
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.RNNBase)}
+    return {
+        "version": __version__,
+        "inputs": {name: list(shape) for name, shape in program.inputs.items()},
+        "lengths": list(program.lengths),
+        "widths": {name: list(widths_of(module, 0)) for name, module in layers.items()},
+        "plan": whole_plan(model).to_json(),
+        "about": dict(about or {}),
+    }
+
+
+def _rename(model: Any, program: Program, outputs: Sequence[str] | None) -> None:
+    graph = model.graph
+    names = outputs or _numbered(len(graph.outputs))
+    if len(names) != len(graph.outputs):
+        raise ExportError(f"{len(names)} names for {len(graph.outputs)} outputs. Give one for each.")
+    for value, name in zip(graph.outputs, names, strict=True):
+        value.name = name
+    used: set[str] = set()
+    for node in graph:
+        if node.op_type in ORDER:
+            _name_layer(node, used)
+    import onnx_ir
+
+    for value in {id(v): v for node in graph for v in (*node.inputs, *node.outputs) if v is not None}.values():
+        if value.shape is not None:
+            value.shape = onnx_ir.Shape([_named(size, program.names) for size in value.shape])
+
+
+def _name_layer(node: Any, used: set[str]) -> None:
+    """A recurrent node and its weights are called what the layer is called."""
+    scopes = ast.literal_eval(node.metadata_props.get("pkg.torch.onnx.name_scopes", "['', '', '']"))
+    kind = node.op_type + ("_reverse" if node.attributes["direction"].as_string() == "reverse" else "")
+    node.name = unused("/".join(word for word in (scopes[-2], kind) if word), used)
+    used.add(node.name)
+    for value, letter in zip(node.inputs[1:4], "WRB", strict=False):
+        if value is not None and value.is_initializer():
+            value.name = f"{node.name}/{letter}"
+
+
+def _named(size: Any, names: Mapping[str, str]) -> Any:
+    text = None if isinstance(size, int) else size.value
+    if text is not None and str(text).isdigit():
+        return int(text)
+    return size if text is None else re.sub(r"[a-z]+\d+", lambda match: names.get(match[0], match[0]), str(text))
+
+
+def _numbered(count: int) -> list[str]:
+    return ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
+
+
+def _untranslated(program: Program, error: BaseException) -> str:
+    """Which operator ONNX has no counterpart for, and where the model runs it."""
+    text = str(error)
+    found = re.search(r"translating node %(\w+) .*?target=(?:torch\.ops\.)?([\w.]+)\]\(args = (.*)", text)
+    if found is None:
+        lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+        return f"the model has no counterpart in ONNX: {lines[0].rstrip('.')}."
+    name, target, rest = found.groups()
+    nodes = {node.name: node for node in program.exported.graph.nodes}
+    # ONNX is asked for the parts of an operator too: then those of the model that read the same are meant.
+    readers = [user for each in re.findall(r"%(\w+)", rest) if each in nodes for user in nodes[each].users]
+    node = nodes.get(name) or next(iter(readers), None)
+    places = re.findall(r'File "([^"]+)", line (\d+), in (\w+)', node.meta.get("stack_trace") or "" if node else "")
+    own = [place for place in places if "/torch/" not in place[0]]
+    where = f" at {own[-1][0]}:{own[-1][1]}, in {own[-1][2]}" if own else ""
+    return f"ONNX has no counterpart for {target}{where}. Compute it otherwise, or leave it out of the model."

@@ -1,0 +1,134 @@
+"""Recurrent layers as whole operators while a model is traced."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+from torch.overrides import TorchFunctionMode
+
+from leanrnn.deploy import operators
+from leanrnn.errors import ExportError
+from leanrnn.layers import States
+from leanrnn.layers.recurrent import Recurrent, slots_of
+
+__all__ = ["whole_layers"]
+
+CLASSES: tuple[type[nn.Module], ...] = (nn.LSTM, nn.GRU, nn.RNN, Recurrent)
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@contextlib.contextmanager
+def whole_layers() -> Iterator[None]:
+    """Inside, nn.LSTM, nn.GRU and nn.RNN run as operators of leanrnn, one a layer and direction."""
+    with _ONE_AT_A_TIME:
+        before = [cls.forward for cls in CLASSES]
+        try:
+            for cls in CLASSES:
+                cls.forward = _forward
+            with Padded():
+                yield
+        finally:
+            for cls, forward in zip(CLASSES, before, strict=True):
+                cls.forward = forward
+
+
+class Padded(TorchFunctionMode):
+    """Packed sequences stay padded: their data has three axes, and their batch sizes are the lengths."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "_pack_padded_sequence":
+            x, lengths, batch_first = args
+            return x.transpose(0, 1) if batch_first else x, lengths
+        if name == "_pad_packed_sequence":
+            x, lengths, batch_first, value, total = args
+            if value:
+                raise ExportError(
+                    f"pad_packed_sequence fills with {value}, and an exported layer with 0. Leave padding_value at 0."
+                )
+            # Without a total length torch passes the number of batch sizes, which here is the number of sequences.
+            y = x if _is(total, x.size(0)) else operators.longest(x, lengths)
+            return y.transpose(0, 1) if batch_first else y, lengths
+        return func(*args, **(kwargs or {}))
+
+
+def _is(size: Any, other: Any) -> bool:
+    """Whether two lengths are one by construction, not by the chance of an example."""
+    if isinstance(size, torch.SymInt) and isinstance(other, torch.SymInt):
+        return bool(size.node.expr == other.node.expr)
+    return type(size) is type(other) and bool(size == other)
+
+
+def _forward(self: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None) -> Any:
+    """What torch's module answers, through the operators."""
+    if self.proj_size:
+        raise ExportError(
+            f"a recurrent layer has proj_size={self.proj_size}, which ONNX has no operator for. Use a linear layer "
+            "behind it, or export without proj_size."
+        )
+    lengths, order, back = None, None, None
+    if isinstance(input, PackedSequence):
+        x, lengths, order, back = input
+        batched = True
+    else:
+        batched = input.dim() == 3
+        x = input if batched else input.unsqueeze(1)
+        x = x.transpose(0, 1) if self.batch_first and batched else x
+    parts = 2 if self.mode == "LSTM" else 1
+    given = [None] * parts if hx is None else list(hx) if parts == 2 else [hx]
+    states = [_slots(self, part, batched, order) for part in given]
+    last: list[list[Tensor]] = [[] for _ in range(parts)]
+    slots = slots_of(self)
+    for layer in range(self.num_layers):
+        outputs = []
+        for slot in [name for name in slots if name.removesuffix("_reverse") == f"_l{layer}"]:
+            y, *after = _one(self, slot, x, [part[slots.index(slot)] for part in states], lengths)
+            outputs.append(y)
+            for found, each in zip(last, after, strict=True):
+                found.append(each)
+        x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+    answer = [_returned(found, batched, back) for found in last]
+    if lengths is not None:
+        y = PackedSequence(x, lengths, order, back)  # type: ignore[assignment]
+    else:
+        y = x.squeeze(1) if not batched else x.transpose(0, 1) if self.batch_first else x
+    return y, tuple(answer) if parts == 2 else answer[0]
+
+
+def _one(
+    module: nn.RNNBase, slot: str, x: Tensor, state: list[Tensor | None], lengths: Tensor | None
+) -> tuple[Tensor, ...]:
+    """One layer, one direction; its outputs and last state."""
+    weights = [getattr(module, name + slot, None) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    rest = (*state, *weights, lengths, slot.endswith("_reverse"))
+    if module.mode == "LSTM":
+        return cast(tuple[Tensor, ...], operators.lstm(x, *rest))
+    if module.mode == "GRU":
+        return cast(tuple[Tensor, ...], operators.gru(x, *rest))
+    return cast(tuple[Tensor, ...], operators.rnn(x, *rest, module.mode.removeprefix("RNN_").lower()))
+
+
+def _slots(module: nn.RNNBase, state: Any, batched: bool, order: Tensor | None) -> list[Tensor | None]:
+    """Of a given state a piece (1, batch, width) for every layer and direction."""
+    if state is None:
+        return [None] * len(slots_of(module))
+    if isinstance(state, Tensor):
+        pieces = [state] if len(slots_of(module)) == 1 else list(torch.split(state, 1))
+    else:
+        pieces = [each.unsqueeze(0) for each in state]
+    pieces = pieces if batched else [each.unsqueeze(1) for each in pieces]
+    return [each if order is None else each.index_select(1, order) for each in pieces]
+
+
+def _returned(found: list[Tensor], batched: bool, back: Tensor | None) -> Any:
+    found = [each if back is None else each.index_select(1, back) for each in found]
+    found = found if batched else [each.squeeze(1) for each in found]
+    if len({each.size(-1) for each in found}) == 1:
+        return torch.cat(found) if len(found) > 1 else found[0]
+    return States(each.squeeze(0) for each in found)
