@@ -208,3 +208,28 @@ def test_operators_compute_what_torch_computes(cls, lengths):
     torch.testing.assert_close(torch.cat([each[0] for each in found], dim=-1), expected)
     h = state[0] if parts == 2 else state
     torch.testing.assert_close(torch.cat([each[1] for each in found]), h)
+
+
+def test_eight_bits(tmp_path):
+    model = LanguageModel(300, 40, (64, 48)).eval()
+    written = leanrnn.export(model, torch.randint(300, (5, 3)), tmp_path / "m.onnx", outputs=["scores", *"abcd"])
+    small = leanrnn.quantize(written.path, evaluate=lambda path: float(path.stat().st_size))
+    assert small.path == tmp_path / "m.int8.onnx" and small.kept == () and "DynamicQuantizeLSTM" in kinds(small.path)
+    assert small.bytes_after < small.bytes_before / 3 and 0 < small.difference < 0.1
+    assert (small.before, small.after) == (small.bytes_before, small.bytes_after)
+    said = {each.key for each in onnx.load(small.path).metadata_props}
+    assert "leanrnn" in said and sorted(tmp_path.iterdir()) == [small.path, written.path]
+
+
+def test_a_gru_stays_as_it_is(tmp_path):
+    written = leanrnn.export(Tagger(nn.GRU), words(5, 3), tmp_path / "m.onnx")
+    assert leanrnn.quantize(written.path, tmp_path / "q.onnx", reduce_range=True).kept == ("rnn/GRU",)
+
+
+def test_files_that_cannot_be_quantised(tmp_path):
+    with pytest.raises(ExportError, match="there is no file"):
+        leanrnn.quantize(tmp_path / "none.onnx")
+    (tmp_path / "text.onnx").write_text("no model")
+    with pytest.raises(ExportError, match="damaged or no ONNX file|was not written by leanrnn"):
+        leanrnn.quantize(tmp_path / "text.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["text.onnx"]

@@ -18,8 +18,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only what stands before it (files of one folder among themselves as they like).
 ORDER = """errors components attributes groups layers surgery discovery operators discover
 norms schedule penalty threshold choose shrink training sparsify checkpoint measure environment factory deploy export
-runs recipes demo commands cli""".split()
-USERS = {"recipes", "demo", "commands", "cli", "environment", "deploy"}  # these use the public names only, as anybody would
+quantize runs recipes demo commands cli""".split()
+USERS = {
+    "recipes",
+    "demo",
+    "commands",
+    "cli",
+    "environment",
+    "deploy",
+}  # these use the public names only, as anybody would
 
 
 def unit(path: Path) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leanrnn.operators import register as register
     from leanrnn.penalty import L1 as L1
     from leanrnn.penalty import GroupLasso as GroupLasso
+    from leanrnn.quantize import quantize as quantize
     from leanrnn.schedule import constant as constant
     from leanrnn.schedule import linear_ramp as linear_ramp
     from leanrnn.schedule import off_from as off_from
@@ -56,6 +57,7 @@ __all__ = [
     "load",
     "measure",
     "off_from",
+    "quantize",
     "register",
     "save",
     "shrink",
@@ -78,6 +80,7 @@ _HOMES = {
     "export": "export",
     "load": "checkpoint",
     "measure": "measure",
+    "quantize": "quantize",
     "register": "operators",
     "save": "checkpoint",
     "shrink": "shrink",

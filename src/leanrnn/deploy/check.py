@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from leanrnn.deploy.files import session
 from leanrnn.deploy.program import Program
-from leanrnn.deploy.quietly import needed
 from leanrnn.errors import ExportError
 from leanrnn.surgery.verify import call, copy_example, leaves, quiet
 
@@ -26,10 +26,7 @@ SIZES = ((1, 2, 7), (2, 3, 11), (5, 1, 4))
 
 def check(path: Path, model: nn.Module, program: Program, outputs: list[str]) -> float:
     """The largest difference over all variants; an error if it is too large."""
-    (onnxruntime,) = needed("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what goes wrong is raised here, and told once
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    runner = session(path)
     worst = 0.0
     for sizes, example in variants(program):
         with quiet(model), torch.no_grad():
@@ -37,7 +34,7 @@ def check(path: Path, model: nn.Module, program: Program, outputs: list[str]) ->
         given = dict(zip(program.inputs, _tensors(example), strict=True))
         told = ", ".join(f"{name} {size}" for name, size in sizes.items()) or "the example"
         try:
-            found = session.run(None, {name: _array(tensor) for name, tensor in given.items()})
+            found = runner.run(None, {name: _array(tensor) for name, tensor in given.items()})
         except Exception as error:
             reason = " ".join(str(error).split())[:300]
             raise ExportError(f"the written file does not run with {told}: {reason}") from error

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from leanrnn import __version__
+from leanrnn.deploy.files import KEY
 from leanrnn.deploy.program import Program, unused
 from leanrnn.deploy.quietly import quietly
 from leanrnn.deploy.translate import OPSET, ORDER, table
@@ -19,10 +21,8 @@ from leanrnn.errors import ExportError
 from leanrnn.layers.recurrent import widths_of
 from leanrnn.surgery.plan import whole_plan
 
-__all__ = ["KEY", "metadata", "to_onnx"]
+__all__ = ["metadata", "to_onnx"]
 
-KEY = "leanrnn"
-"""Under this name the file says what it is, as JSON."""
 NO_LIMIT = 1 << 40  # elements; otherwise large weights would be put in ONNX's order anew in every run
 
 
@@ -48,15 +48,23 @@ def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] |
 
 def metadata(model: nn.Module, program: Program, about: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a file says of itself: who wrote it, what goes in, the widths of the layers, what was cut."""
+    tensors = [leaf for leaf in pytree.tree_leaves(program.example) if isinstance(leaf, Tensor)]
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.RNNBase)}
     return {
         "version": __version__,
         "inputs": {name: list(shape) for name, shape in program.inputs.items()},
         "lengths": list(program.lengths),
+        "values": {name: _values(each) for name, each in zip(program.inputs, tensors, strict=True)},
         "widths": {name: list(widths_of(module, 0)) for name, module in layers.items()},
         "plan": whole_plan(model).to_json(),
         "about": dict(about or {}),
     }
+
+
+def _values(tensor: Tensor) -> tuple[str, float, float]:
+    """Type, smallest and largest number: words of a vocabulary are not any numbers."""
+    kind = str(tensor.dtype).removeprefix("torch.")
+    return kind, tensor.min().item(), tensor.max().item()
 
 
 def _rename(model: Any, program: Program, outputs: Sequence[str] | None) -> None:

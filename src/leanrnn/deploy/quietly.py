@@ -41,6 +41,6 @@ def needed(*names: str) -> list[ModuleType]:
                 found.append(importlib.import_module(name))
         except ImportError as error:
             raise ExportError(
-                f"{name} is not installed. Install it with: pip install leanrnn[{EXTRAS[name]}]"
+                f"{name} is not installed. Install it with: pip install leanrnn[{EXTRAS[name.partition('.')[0]]}]"
             ) from error
     return found
