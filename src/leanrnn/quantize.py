@@ -27,7 +27,7 @@ class Quantized:
     difference: float
     """Largest change of an output, relative to its largest number."""
     kept: tuple[str, ...]
-    """Recurrent nodes that stay in single precision."""
+    """Recurrent nodes that compute in single precision, from weights that are bytes in the file only."""
     before: float | None = None
     """What ``evaluate`` said of the file it was made from."""
     after: float | None = None
@@ -46,8 +46,8 @@ def quantize(
         leanrnn.quantize("small.onnx")                      # small.int8.onnx
         leanrnn.quantize("small.onnx", evaluate=perplexity)  # with what it costs
 
-    LSTM and linear layers are quantised; onnxruntime has no such GRU and RNN, which stay as they are: see
-    :attr:`Quantized.kept`.
+    LSTM and linear layers compute with bytes. onnxruntime has no such GRU and RNN: their weights are bytes in the file,
+    and numbers again when it runs (:attr:`Quantized.kept`).
 
     Arguments:
         out: the file to write; ``NAME.int8.onnx`` if not given.
