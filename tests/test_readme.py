@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = {"text", ""}
 NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python benchmarks/")
 # The same commands on a small text are in test_train.py.
-NOT_RUN += ("leanrnn train", "leanrnn measure runs/", "leanrnn shrink runs/")
+NOT_RUN += tuple(f"leanrnn {rest}" for rest in ("train", "measure runs/", "shrink runs/", "export runs/", "quantize"))
 
 
 class Block(NamedTuple):

@@ -26,26 +26,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_own_text_to_the_end(capsys):
-    assert main(["train", "text", "--data", "book.txt", *SMALL]) == 0
+    train = ["train", "text", "--data", "book.txt", *SMALL, "--strength", "1e-6"]
+    assert main(train) == 0
     out = capsys.readouterr().out
     assert "epoch  2 of 2" in out and "the model is runs/text/model.safetensors" in out
-    assert main(["train", "text", "--data", "book.txt", *SMALL]) == 0  # it is done already
+    assert main(train) == 0  # it is done already
     assert "epoch  2 of 2" not in capsys.readouterr().out
 
-    assert main(["measure", "runs/text", "--seconds", "0.01", "--json"]) == 0
+    quick = ["--seconds", "0.01", "--threads", "1", "--runtimes", "torch"]
+    assert main(["measure", "runs/text", "--json", *quick]) == 0
     found = json.loads(capsys.readouterr().out)
+    facts, (row,) = found["models"][0], found["measured"]
     words = len(leanrnn.about("runs/text/model.safetensors")["words"])
-    assert found["mult_adds_a_word"] == 4 * 10 * 18 + 4 * 9 * 19 + 9 * words
-    assert found["file_bytes"] > 4 * found["weights"]
-    assert main(["measure", "runs/text/model.safetensors", "--seconds", "0.01"]) == 0
+    assert facts["mult_adds_a_word"] == 4 * 10 * 18 + 4 * 9 * 19 + 9 * words
+    assert row["file_bytes"] > 4 * facts["weights"] and row["peak_bytes"] > 5e7
+    assert main(["measure", "runs/text/model.safetensors", *quick]) == 0
     assert "milliseconds" in capsys.readouterr().out
 
     assert main(["shrink", "runs/text", "--out", "small.safetensors", "--ratio", "0.5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["after"]["widths"] == "5 + 5"
     assert main(["shrink", "runs/text", "--out", "same.safetensors"]) == 0
     assert "same.safetensors computes what runs/text/model.safetensors computes" in capsys.readouterr().out
-    assert main(["measure", "small.safetensors", "--seconds", "0.01"]) == 0
-    assert "mult adds a word" in capsys.readouterr().out
+    assert main(["measure", "small.safetensors", "--against", "runs/text", *quick]) == 0
+    assert "times faster" in capsys.readouterr().out
 
     assert main(["train", "text-dense", "--data", "book.txt", *SMALL, "--start", "small.safetensors", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -126,7 +129,12 @@ def test_ls_and_help(capsys):
     [
         (["measure", "nowhere"], "there is no model in nowhere"),
         (["measure", "book.txt"], "is damaged or no safetensors file"),
+        (["measure", "book.txt", "--runtimes", "abacus"], "there is no runtime 'abacus'"),
         (["shrink", "nowhere", "--out", "x"], "there is no model in nowhere"),
+        (["export", "nowhere", "--out", "x.onnx"], "there is no model in nowhere"),
+        (["export", "book.txt", "--out", "x.onnx"], "is damaged or no safetensors file"),
+        (["quantize", "nowhere.onnx"], "there is no file nowhere.onnx"),
+        (["quantize", "book.txt"], "is damaged or no ONNX file"),
     ],
 )
 def test_mistakes_after_training(capsys, arguments, message):
@@ -155,3 +163,20 @@ def test_tensorboard_shows_the_metrics_and_forgets_what_a_kill_undid(capsys):
         wanted = [(line["step"], line[name][part[0]] if part else line[name]) for line in lines if line["kind"] == kind]
         found = [(each.step, each.value) for each in board.Scalars(tag)]
         assert found == [(step, pytest.approx(value)) for step, value in wanted]
+
+
+def test_from_a_run_to_eight_bits(capsys):
+    assert main(["train", "text", "--data", "book.txt", *SMALL, "--strength", "1e-6"]) == 0
+    assert main(["export", "runs/text", "--out", "m.onnx"]) == 0
+    assert "state_1_0  1 x batch x 9" in capsys.readouterr().out
+    assert main(["quantize", "m.onnx", "--data", "book.txt", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    wanted = json.loads(Path("runs/text/result.json").read_text())["valid"]
+    assert found["before"] == pytest.approx(wanted, rel=1e-4) and found["after"] == pytest.approx(wanted, rel=0.05)
+    command = ["measure", "m.onnx", "--against", "m.int8.onnx", "--seconds", "0.1", "--threads", "1", "--json"]
+    assert main([*command, "--runtimes", "onnxruntime", "openvino"]) == 0
+    rows = json.loads(capsys.readouterr().out)["measured"]
+    assert {row["runtime"] for row in rows} == {"onnxruntime", "openvino"} and len(rows) == 4
+    Path("other.txt").write_text(Path("book.txt").read_text().replace("small", "tiny"))
+    assert main(["quantize", "m.onnx", "--data", "other.txt"]) == 2
+    assert "knows other words" in capsys.readouterr().err

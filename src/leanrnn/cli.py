@@ -12,7 +12,8 @@ from leanrnn import __version__
 from leanrnn.commands.demo import Demo
 from leanrnn.commands.discover import Discover
 from leanrnn.commands.listing import Env, Ls
-from leanrnn.commands.models import Measure, Shrink
+from leanrnn.commands.measure import Measure
+from leanrnn.commands.models import Export, Quantize, Shrink
 from leanrnn.commands.train import Train, parse_train
 from leanrnn.errors import LeanRNNError
 from leanrnn.factory import where_raised
@@ -28,6 +29,8 @@ Command = (
     | Annotated[Discover, tyro.conf.subcommand("discover")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Shrink, tyro.conf.subcommand("shrink")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Quantize, tyro.conf.subcommand("quantize")]
     | Annotated[Measure, tyro.conf.subcommand("measure")]
     | Annotated[Ls, tyro.conf.subcommand("ls")]
     | Annotated[Env, tyro.conf.subcommand("env")]

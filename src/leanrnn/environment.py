@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from leanrnn import __version__
 
-__all__ = ["environment", "hold_memory"]
+__all__ = ["environment", "hold_memory", "peak_bytes"]
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.h of the GNU C library
 
@@ -51,6 +52,22 @@ def hold_memory() -> None:
         return
     mallopt(MMAP_THRESHOLD, 1 << 30)
     mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def peak_bytes() -> int:
+    """The largest memory this process ever had; 0 where the system does not say. ::
+
+    peak_bytes()
+    """
+    status = Path("/proc/self/status")
+    if status.exists():  # what getrusage tells would be the parent's at first
+        line = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM")), "")
+        return int(line.split()[1]) * 1024 if line else 0
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _accelerators() -> list[str]:

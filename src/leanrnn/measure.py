@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from leanrnn.environment import peak_bytes
 from leanrnn.errors import ConfigError
 
 __all__ = ["Measurement", "measure", "mult_adds"]
@@ -61,9 +61,9 @@ def measure(model: nn.Module, example: Any, *, threads: int | None = None, secon
     model.eval()
     try:
         with torch.inference_mode():
-            peak = _peak()
+            peak = peak_bytes()
             spent = _timed(model, example, seconds)
-            peak = _peak() - peak
+            peak = peak_bytes() - peak
         low, middle, high = statistics.quantiles(spent, n=4, method="inclusive")
         weights = sum(p.numel() for p in model.parameters())
         counted = mult_adds(model, example)
@@ -106,12 +106,3 @@ def _call(model: nn.Module, example: Any) -> Any:
     if isinstance(example, Mapping):
         return model(**example)
     return model(*example) if isinstance(example, tuple) else model(example)
-
-
-def _peak() -> int:
-    """The largest memory this process ever had, in bytes; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

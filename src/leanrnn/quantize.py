@@ -25,7 +25,7 @@ class Quantized:
     bytes_before: int
     bytes_after: int
     difference: float
-    """Largest change of an output, relative to its largest number."""
+    """Change of the output that changes most: the root of its mean square, relative to the output's."""
     kept: tuple[str, ...]
     """Recurrent nodes that compute in single precision, from weights that are bytes in the file only."""
     before: float | None = None

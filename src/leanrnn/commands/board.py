@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import asdict
 from typing import Any
 
@@ -20,28 +22,36 @@ class Board:
     """
 
     def __init__(self, run: Run, wanted: bool) -> None:
-        self.folder = run.folder / "tensorboard"
-        self.kind: Any = None
+        self.run = run
+        self.kind: Any = _writer() if wanted else None
         self.writer: Any = None
-        if not wanted:
-            return
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ConfigError(
-                "TensorBoard is not installed. Install it with: pip install leanrnn[tensorboard]"
-            ) from error
-        self.kind = SummaryWriter
 
     def event(self, event: Interval | Epoch) -> None:
         """Every number of the event, at its step."""
         if self.kind is None:
             return
-        # A run that goes on repeats what came after its last checkpoint: TensorBoard forgets it from this step on.
-        self.writer = self.writer or self.kind(str(self.folder), purge_step=event.step)
-        name = "epoch" if isinstance(event, Epoch) else "interval"
-        for field, value in asdict(event).items():
+        if self.writer is not None:
+            self._write({"kind": type(event).__name__.lower(), **asdict(event)})
+            return
+        # Whenever the run was interrupted, its metrics are what happened, this event included.
+        folder = self.run.folder / "tensorboard"
+        shutil.rmtree(folder, ignore_errors=True)
+        self.writer = self.kind(str(folder))
+        for line in self.run.metrics.read_text(encoding="utf-8").splitlines():
+            self._write(json.loads(line))
+
+    def _write(self, line: dict[str, Any]) -> None:
+        kind = line.pop("kind")
+        for name, value in line.items():
             parts = value if isinstance(value, dict) else {"": value}
             for part, number in parts.items():
-                self.writer.add_scalar(f"{name}/{field}/{part}".rstrip("/"), number, event.step)
+                self.writer.add_scalar(f"{kind}/{name}/{part}".rstrip("/"), number, line["step"])
         self.writer.flush()
+
+
+def _writer() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError("TensorBoard is not installed. Install it with: pip install leanrnn[tensorboard]") from error
+    return SummaryWriter

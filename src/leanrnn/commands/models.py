@@ -1,23 +1,15 @@
-"""``leanrnn shrink`` and ``leanrnn measure``: what comes after training."""
+"""``leanrnn shrink``, ``export`` and ``quantize``: what comes after training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import tyro
-
+from leanrnn.commands.artefacts import Given, Source, load, model_file
 from leanrnn.commands.printing import print_json, print_table
-from leanrnn.errors import ConfigError, RunError
-from leanrnn.factory import build
 
-if TYPE_CHECKING:
-    from leanrnn.recipes.model import LanguageModel
-
-__all__ = ["Measure", "Shrink"]
-
-Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE")]
+__all__ = ["Export", "Quantize", "Shrink"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class Shrink:
         from leanrnn.recipes.job import example
 
         path = model_file(self.source)
-        model = _load(path)
+        model = load(path)
         # What is dead may be of any kind; by size of the norms only layers are cut.
         groups = leanrnn.discover(model, example(), scope="all" if self.ratio is None else "recurrent")
         small = leanrnn.shrink(model, groups, ratio=self.ratio, round_to=self.round_to)
@@ -55,69 +47,73 @@ class Shrink:
 
 
 @dataclass(frozen=True)
-class Measure:
-    """Weights, mult-adds, latency and memory of a model."""
+class Export:
+    """Write a model as ONNX, for onnxruntime, OpenVINO and others; it is run and compared before it appears."""
 
     source: Source
     """A run folder, or a file that leanrnn has written."""
+    out: Path
+    """The file to write."""
     factory: str | None = None
     """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
     example: str | None = None
     """Inputs, if that function returns a model alone, such as "1,35:int64"."""
-    batch: int = 10
-    """Streams of a language model."""
-    steps: int = 30
-    """Words of each."""
-    threads: int | None = None
-    """Threads PyTorch may use."""
-    seconds: float = 2.0
-    """To spend on timing."""
+    fixed: bool = False
+    """Allow lengths to be fixed in the file, as a loop over the steps in Python does."""
     json: bool = False
-    """Print as JSON."""
+    """Print what was written as JSON."""
 
     def run(self) -> None:
-        """Measure in this process, which is a fresh one."""
+        """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
         import torch
 
         import leanrnn
 
-        path, words = model_file(self.source), 0
-        if self.batch < 1 or self.steps < 1:
-            raise ConfigError("batch and steps have to be at least 1.")
-        example: Any
+        model, example = Given(self.source, self.factory, self.example, batch=2, steps=5).model()
+        about, outputs = leanrnn.about(model_file(self.source)), None
         if self.factory is None:
-            model: torch.nn.Module = _load(path)
-            example, words = torch.zeros(self.steps, self.batch, dtype=torch.long), self.steps * self.batch
-        else:
-            dense, example = build(self.factory, self.example)
-            model = leanrnn.load(path, lambda: dense)
-        found = leanrnn.measure(model, example, threads=self.threads, seconds=self.seconds).as_dict()
-        found["file_bytes"] = path.stat().st_size
-        if words:
-            found["mult_adds_a_word"] = found["mult_adds"] // words
+            state = [(torch.zeros(1, 2, width), torch.zeros(1, 2, width)) for width in model.widths]  # type: ignore[union-attr]
+            outputs = ["scores", *(f"{part}_{i}" for i in range(len(state)) for part in "hc")]
+            example = (example, state)
+        written = leanrnn.export(model, example, self.out, outputs=outputs, about=about, fixed=self.fixed)
         if self.json:
-            print_json(found)
-        else:
-            low, high = found.pop("quartiles")
-            found["milliseconds"] = f"{found['milliseconds']:.3f} ({low:.3f} to {high:.3f})"
-            print_table((k.replace("_", " "), f"{v:,}" if isinstance(v, int) else str(v)) for k, v in found.items())
+            print_json(asdict(written) | {"path": str(written.path)})
+            return
+        inputs = ((name, " x ".join(map(str, shape))) for name, shape in written.inputs.items())
+        print_table([("input", "axes"), *inputs])
+        print(f"outputs: {', '.join(written.outputs)}")
+        print(f"{self.out} has {written.nodes} nodes and differs by {written.difference:.1e} at lengths never traced.")
 
 
-def model_file(source: Path) -> Path:
-    """The file of the model: itself, that of a finished run, or of the last checkpoint of one that is not."""
-    if source.is_file():
-        return source
-    finished = source / "model.safetensors"
-    checkpoints = sorted(source.glob("checkpoints/[0-9]*/model.safetensors"))
-    if finished.is_file() or checkpoints:
-        return finished if finished.is_file() else checkpoints[-1]
-    raise RunError(f"there is no model in {source}. Name a file, or a run that has written a checkpoint.")
+@dataclass(frozen=True)
+class Quantize:
+    """Write an exported file with weights of eight bits."""
 
+    source: Source
+    """A file that leanrnn export has written."""
+    out: Path | None = None
+    """The file to write; NAME.int8.onnx if not given."""
+    data: Path | None = None
+    """Data of the recipe the model was trained with: tells the perplexity of both files."""
+    json: bool = False
+    """Print what was done as JSON."""
 
-def _load(path: Path) -> LanguageModel:
-    from leanrnn.recipes.model import load_language_model
+    def run(self) -> None:
+        """Quantise and compare."""
+        import leanrnn
+        from leanrnn.recipes.onnx import evaluator
 
-    return load_language_model(path)
+        evaluate = None if self.data is None else evaluator(self.source, self.data)
+        found = leanrnn.quantize(self.source, self.out, evaluate=evaluate)
+        if self.json:
+            print_json(asdict(found) | {"path": str(found.path)})
+            return
+        print(f"{found.path}: {found.bytes_before / 1e6:.2f} MB became {found.bytes_after / 1e6:.2f} MB.")
+        print(f"Outputs change by {found.difference:.1%} (root of the mean square, for inputs of chance).")
+        if found.before is not None:
+            print(f"Validation perplexity {found.before:.2f} became {found.after:.2f}.")
+        if found.kept:
+            print(f"In single precision, though bytes in the file: {', '.join(found.kept)}.")
 
 
 def _sizes(model: Any) -> dict[str, Any]:

@@ -52,11 +52,11 @@ def _store_in_bytes(path: Path) -> None:
 
 
 def change(before: Path, after: Path, about: Mapping[str, Any], sizes: Mapping[str, int]) -> float:
-    """Largest difference of the outputs of two files, relative to the largest number of each."""
+    """How far the outputs of two files are apart, the root of the mean square relative to that of the output."""
     inputs = inputs_for(about, sizes)
     worst = 0.0
     for a, b in zip(session(before).run(None, inputs), session(after).run(None, inputs), strict=True):
-        worst = max(worst, float(np.abs(a - b).max()) / (float(np.abs(a).max()) or 1.0))
+        worst = max(worst, float(np.sqrt(np.square(a - b).mean() / (np.square(a).mean() or 1.0))))
     return worst
 
 

@@ -1,0 +1,48 @@
+"""Perplexity of an exported language model, in onnxruntime."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from leanrnn.deploy.files import said, session
+from leanrnn.errors import ExportError
+from leanrnn.recipes.config import Config
+from leanrnn.recipes.text import Text, read, streams, windows
+
+__all__ = ["evaluator", "perplexity_of_file"]
+
+
+def perplexity_of_file(path: Path, text: Text, batch: int, window: int) -> float:
+    """Of the validation text, read as in training. ::
+
+    perplexity_of_file(Path("small.onnx"), text, 20, 35)
+    """
+    runner = session(path)
+    names = [each.name for each in runner.get_inputs()]
+    state = [np.zeros((1, batch, each.shape[-1]), np.float32) for each in runner.get_inputs()[1:]]
+    total, count = 0.0, 0
+    for words, wanted in windows(streams(text.valid, batch), window):
+        scores, *state = runner.run(None, dict(zip(names, [words.numpy(), *state], strict=True)))
+        flat = torch.from_numpy(scores).flatten(0, 1)
+        total += float(cross_entropy(flat, wanted.flatten(), reduction="sum"))
+        count += wanted.numel()
+    return math.exp(min(total / count, 700.0))
+
+
+def evaluator(path: Path, data: Path) -> Callable[[Path], float]:
+    """For ``leanrnn.quantize(evaluate=)``: validation perplexity of the recipe that the model in ``path`` is of."""
+    about = said(path)["about"]
+    try:
+        config, words = Config.from_json(about["config"]), tuple(about["words"])
+    except KeyError as error:
+        raise ExportError(f"{path} is not of a language model that leanrnn has trained. Leave --data out.") from error
+    text = read(config, data)
+    if text.words != words:
+        raise ExportError(f"{path} knows other words than {data}. Give the data it was trained on.")
+    return lambda file: perplexity_of_file(file, text, config.batch, config.window)
