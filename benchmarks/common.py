@@ -40,14 +40,18 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": middle, "q25": low, "q75": high}
 
 
-def in_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of every call in every round. All have their turn in each, so that a busy moment meets all of them."""
+def in_turns(calls: Mapping[str, Callable[[], object]], rounds: int, block: int = 1) -> dict[str, list[float]]:
+    """Seconds of every call in every round. All have their turn in each, so that a busy moment meets all of them. In
+    turns of several calls the first two do not count: they find the caches and cores as another call left them."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
+            for _ in range(2 if block > 1 else 0):
+                call()
+            for _ in range(block):
+                start = time.perf_counter()
+                call()
+                seconds[name].append(time.perf_counter() - start)
     return seconds
 
 

@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only what stands before it (files of one folder among themselves as they like).
 ORDER = """errors components attributes groups layers surgery discovery operators discover
 norms schedule penalty threshold choose shrink training sparsify checkpoint environment measure factory deploy export
-quantize runs recipes demo commands cli""".split()
+quantize runs recipes demo report commands cli""".split()
 USERS = {
     "recipes",
     "demo",
@@ -26,6 +26,7 @@ USERS = {
     "cli",
     "environment",
     "deploy",
+    "report",
 }  # these use the public names only, as anybody would
 
 

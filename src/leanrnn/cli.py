@@ -14,6 +14,7 @@ from leanrnn.commands.discover import Discover
 from leanrnn.commands.listing import Env, Ls
 from leanrnn.commands.measure import Measure
 from leanrnn.commands.models import Export, Quantize, Shrink
+from leanrnn.commands.report import Report
 from leanrnn.commands.train import Train, parse_train
 from leanrnn.errors import LeanRNNError
 from leanrnn.factory import where_raised
@@ -32,6 +33,7 @@ Command = (
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Quantize, tyro.conf.subcommand("quantize")]
     | Annotated[Measure, tyro.conf.subcommand("measure")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Ls, tyro.conf.subcommand("ls")]
     | Annotated[Env, tyro.conf.subcommand("env")]
 )

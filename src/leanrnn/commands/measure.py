@@ -12,7 +12,7 @@ from leanrnn.commands.artefacts import Artefacts, Given, Source, artefacts
 from leanrnn.commands.printing import print_json, print_table
 from leanrnn.errors import ConfigError
 
-__all__ = ["Measure"]
+__all__ = ["Measure", "measured"]
 
 
 @dataclass(frozen=True)
@@ -45,44 +45,47 @@ class Measure:
         """Export what has to be, then let all have their turns."""
         import torch
 
-        from leanrnn.environment import environment
+        from leanrnn.environment import environment, hold_memory
 
         if min(self.batch, self.steps, *self.threads) < 1:
             raise ConfigError("batch, steps and threads have to be at least 1.")
+        hold_memory()
         threads = self.threads or tuple(dict.fromkeys((1, torch.get_num_threads())))
         with tempfile.TemporaryDirectory() as folder:
             sources = [self.source] if self.against is None else [self.source, self.against]
             given = [Given(source, self.factory, self.example, self.batch, self.steps) for source in sources]
             found = [artefacts(each, Path(folder) / str(i), self.runtimes) for i, each in enumerate(given)]
-            rows = list(self._rows(found, threads))
+            rows = list(measured(found, threads, self.seconds))
         head = [each.facts for each in found]
         if self.json:
             print_json({"models": head, "measured": rows, "environment": environment()})
         else:
             _show(head, rows, environment())
 
-    def _rows(self, found: list[Artefacts], threads: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-        from leanrnn.deploy.runtimes import in_turns, quartiles
 
-        calls: dict[tuple[int, str, int], Callable[[], object]] = {
-            (i, runtime, count): each.caller(runtime, count)
-            for count in threads
-            for i, each in enumerate(found)
-            for runtime in each.runtimes
-        }
-        spent = in_turns(calls, self.seconds)
-        for (i, runtime, count), seconds in spent.items():
-            low, middle, high = quartiles(seconds)
-            each = found[i]
-            row = {
-                "model": each.facts["model"], "runtime": runtime, "threads": count, "milliseconds": middle * 1e3,
-                "quartiles": (low * 1e3, high * 1e3), "calls": len(seconds), "file_bytes": each.bytes_of(runtime),
-                "peak_bytes": each.peak_bytes(runtime, count),
-            }  # fmt: skip
-            other = spent.get((1, runtime, count))
-            if i == 0 and other:
-                row["ratio"] = quartiles(other)[1] / middle
-            yield row
+def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float) -> Iterator[dict[str, Any]]:
+    """Times, sizes and memory of every model in every runtime it has a file for."""
+    from leanrnn.deploy.runtimes import in_turns, quartiles
+
+    calls: dict[tuple[int, str, int], Callable[[], object]] = {
+        (i, runtime, count): each.caller(runtime, count)
+        for count in threads
+        for i, each in enumerate(found)
+        for runtime in each.runtimes
+    }
+    spent = in_turns(calls, seconds)
+    for (i, runtime, count), times in spent.items():
+        low, middle, high = quartiles(times)
+        each = found[i]
+        row = {
+            "model": each.facts["model"], "runtime": runtime, "threads": count, "milliseconds": middle * 1e3,
+            "quartiles": (low * 1e3, high * 1e3), "calls": len(times), "file_bytes": each.bytes_of(runtime),
+            "peak_bytes": each.peak_bytes(runtime, count),
+        }  # fmt: skip
+        other = spent.get((1, runtime, count))
+        if i == 0 and other:
+            row["ratio"] = quartiles(other)[1] / middle
+        yield row
 
 
 def _show(head: list[dict[str, Any]], rows: list[dict[str, Any]], environment: dict[str, str]) -> None:

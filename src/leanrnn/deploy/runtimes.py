@@ -22,7 +22,7 @@ __all__ = ["RUNTIMES", "caller", "in_turns", "installed", "peak_of_fresh_process
 Key = TypeVar("Key", bound=Hashable)
 RUNTIMES = {"onnxruntime": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
 """And the packages they need."""
-WARM_UP, LEAST = 3, 10
+WARM_UP, TURN = 2, 10
 
 
 def installed(runtime: str) -> bool:
@@ -46,17 +46,17 @@ def caller(runtime: str, path: Path, inputs: Arrays, threads: int) -> Callable[[
 
 
 def in_turns(calls: Mapping[Key, Callable[[], object]], seconds: float) -> dict[Key, list[float]]:
-    """Seconds of every call, each having its turn in every round, so that a busy moment meets all of them."""
-    for call in calls.values():
-        for _ in range(WARM_UP):
-            call()
+    """Seconds of every call, in turns of several, so that a busy moment meets all of them. The first two of a turn do
+    not count: they find the caches, and threads that still spin, as another model left them."""
     spent: dict[Key, list[float]] = {key: [] for key in calls}
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or any(len(each) < LEAST for each in spent.values()):
+    while time.perf_counter() < end or not all(spent.values()):
         for key, call in calls.items():
-            began = time.perf_counter()
-            call()
-            spent[key].append(time.perf_counter() - began)
+            for i in range(WARM_UP + TURN):
+                began = time.perf_counter()
+                call()
+                if i >= WARM_UP:
+                    spent[key].append(time.perf_counter() - began)
     return spent
 
 

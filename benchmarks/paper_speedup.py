@@ -1,0 +1,132 @@
+"""The paper's speedup: 10 sequences of 30 words through its language models, dense and with the widths it found.
+
+python benchmarks/paper_speedup.py               # 1000 runs of each, some ten minutes, nothing else running
+python benchmarks/paper_speedup.py --runs 100
+
+Weights are random: time does not depend on them. The models take turns, in onnxruntime with single precision and with
+weights of eight bits; memory for the scores is held from run to run. The last columns tell how far that is from what
+the machine can do: the same matrix products alone, each as large as the model has it, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import DOCS, RESULTS, between_marks, in_turns, spread, table, write
+
+import leanrnn
+from leanrnn.deploy.files import inputs_for, said, session
+from leanrnn.environment import hold_memory
+from leanrnn.recipes.model import LanguageModel
+
+WORDS, BATCH, STEPS = 10_000, 10, 30
+WIDTHS = {"dense": (1500, 1500), "373, 315": (373, 315), "381, 535": (381, 535)}
+BLOCK = 50  # runs of one model at a time
+PAPER = {"373, 315": 10.59, "381, 535": 7.10}
+"""Its speedups, for 9.0 and 7.5 times fewer weights, with ten threads of another processor."""
+
+
+def files(folder: Path, embedding: int, widths: tuple[int, int], words: int) -> dict[str, Path]:
+    """The model in single precision and in eight bits."""
+    name = "-".join(map(str, widths))
+    model = LanguageModel(words, embedding, widths).eval()
+    written = leanrnn.export(model, torch.randint(words, (STEPS, BATCH)), folder / f"{name}.onnx")
+    return {"float32": written.path, "int8": leanrnn.quantize(written.path).path}
+
+
+def products(embedding: int, widths: tuple[int, int], words: int) -> list[tuple[int, int, int, int]]:
+    """Of every matrix product of a run: rows, inner length, columns, how often."""
+    found, rows = [], BATCH * STEPS
+    for inner, width in zip((embedding, *widths), widths, strict=False):
+        found += [(rows, inner, 4 * width, 1), (BATCH, width, 4 * width, STEPS)]
+    return [*found, (rows, widths[-1], words, 1)]
+
+
+def limit(shapes: list[tuple[int, int, int, int]], repeats: int = 20) -> float:
+    """Seconds of the products alone, with torch."""
+    total = 0.0
+    for rows, inner, columns, count in shapes:
+        a, b = torch.randn(rows, inner), torch.randn(inner, columns)
+        out = torch.empty(rows, columns)
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            for _ in range(count):
+                torch.mm(a, b, out=out)
+            times.append(time.perf_counter() - start)
+        total += sorted(times)[repeats // 2]
+    return total
+
+
+def run(folder: Path, runs: int, embedding: int, scale: float, words: int) -> dict[str, Any]:
+    """All models in turns."""
+    calls, facts = {}, {}
+    for name, widths in WIDTHS.items():
+        small = (round(widths[0] * scale), round(widths[1] * scale))
+        shapes = products(embedding, small, words)
+        facts[name] = {
+            "widths": small,
+            "mult_adds": sum(m * k * n * c for m, k, n, c in shapes),
+            "limit": limit(shapes),
+        }
+        for kind, path in files(folder, embedding, small, words).items():
+            ready, given = (
+                session(path, torch.get_num_threads()),
+                inputs_for(said(path), {"batch": BATCH, "time": STEPS}),
+            )
+            calls[f"{name} {kind}"] = lambda ready=ready, given=given: ready.run(None, given)
+    seconds = in_turns(calls, max(1, runs // BLOCK), min(runs, BLOCK))
+    first = spread(seconds["dense float32"])["median"]
+    measured = {}
+    for name, times in seconds.items():
+        found = spread(times)
+        measured[name] = {"milliseconds": {k: v * 1e3 for k, v in found.items()}, "speedup": first / found["median"]}
+    for name, each in facts.items():
+        median = measured[f"{name} float32"]["milliseconds"]["median"] / 1e3
+        each["gflops"] = 2 * each["mult_adds"] / median / 1e9
+        each["gflops_of_the_products_alone"] = 2 * each["mult_adds"] / each["limit"] / 1e9
+    return {"runs": runs, "batch": BATCH, "steps": STEPS, "embedding": embedding, "models": facts, "measured": measured}
+
+
+def page(result: dict[str, Any]) -> str:
+    """The table of docs/reproduce.md."""
+    rows = []
+    for name, each in result["measured"].items():
+        model, kind = name.rsplit(" ", 1)
+        facts, ms = result["models"][model], each["milliseconds"]
+        exact = kind == "float32"
+        rows.append([
+            "1500, 1500" if model == "dense" else model, kind, f"{facts['mult_adds'] / BATCH / STEPS / 1e6:.2f} M",
+            f"{ms['median']:.1f} ({ms['q25']:.1f} to {ms['q75']:.1f})", f"{each['speedup']:.2f}",
+            str(PAPER.get(model, "")) if exact else "", f"{facts['gflops']:.0f}" if exact else "",
+            f"{facts['gflops_of_the_products_alone']:.0f}" if exact else "",
+        ])  # fmt: skip
+    head = ["widths", "weights", "mult-adds a word", "ms (quartiles)", "times faster", "in the paper", "GFLOPS"]
+    return table([*head, "GFLOPS of the products alone"], rows)
+
+
+def main() -> None:
+    """Measure, write, and put the table into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--scale", type=float, default=1.0, help="of all widths, for a trial")
+    parser.add_argument("--words", type=int, default=WORDS)
+    parser.add_argument("--out", type=Path, default=RESULTS / "paper_speedup.json")
+    options = parser.parse_args()
+    hold_memory()
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(Path(folder), options.runs, round(1500 * options.scale), options.scale, options.words)
+    write(options.out, result)
+    print(page(result))
+    if options.out.parent == RESULTS:
+        path = DOCS / "reproduce.md"
+        path.write_text(between_marks(path.read_text(), page(result), "speedup"))
+
+
+if __name__ == "__main__":
+    main()

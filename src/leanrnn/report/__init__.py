@@ -1,0 +1,1 @@
+"""``leanrnn report``: what happened in runs, as one page that opens anywhere; needs the extra ``report``."""
