@@ -229,6 +229,38 @@ def test_a_gru_is_stored_in_bytes(tmp_path):
     assert small.bytes_after < small.bytes_before / 3 and 0 < small.difference < 0.02
 
 
+@pytest.mark.parametrize("steps", [1, 6])
+def test_a_program_of_torch_has_any_batch_and_its_own_steps(tmp_path, steps):
+    model = Tagger(num_layers=2, bidirectional=True)
+    widths = {"rnn.l0": 3, "rnn.l0_reverse": 5, "rnn.l1": 4, "rnn.l1_reverse": 6}
+    small = leanrnn.shrink(model, leanrnn.discover(model, words(5, 3)), keep_widths=widths).eval()
+    written = leanrnn.export(small, words(steps, 1), tmp_path / "m.pt2", about={"language": "en"})
+    assert written.inputs == {"words": (steps, "batch")} and written.difference < 1e-6
+    said = {"leanrnn.json": ""}
+    program = torch.export.load(written.path, extra_files=said).module()
+    assert json.loads(said["leanrnn.json"])["widths"] == {"rnn": [3, 5, 4, 6]}
+    for batch in (1, 4, 9):
+        example = words(steps, batch)
+        torch.testing.assert_close(program(example)[0], small(example)[0])
+    assert [path.name for path in tmp_path.iterdir()] == ["m.pt2"]
+
+
+@pytest.mark.parametrize("opset", [17, 25])
+def test_versions_of_the_operators(tmp_path, opset):
+    written = leanrnn.export(Tagger(nn.GRU), words(5, 3), tmp_path / "m.onnx", opset=opset)
+    assert {each.domain: each.version for each in onnx.load(written.path).opset_import}[""] == opset
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [("m.onnx", {"opset": 7}, "opset is 7. Give one from 17"), ("m.tflite", {}, "neither .onnx nor .pt2")],
+)
+def test_kinds_of_files_there_are(tmp_path, name, options, message):
+    with pytest.raises(ExportError, match=message):
+        leanrnn.export(Tagger(), words(5, 3), tmp_path / name, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_files_that_cannot_be_quantised(tmp_path):
     with pytest.raises(ExportError, match="there is no file"):
         leanrnn.quantize(tmp_path / "none.onnx")

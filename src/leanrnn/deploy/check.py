@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,10 @@ from leanrnn.deploy.program import Program
 from leanrnn.errors import ExportError
 from leanrnn.surgery.verify import call, copy_example, leaves, quiet
 
-__all__ = ["TOLERANCE", "check", "variants"]
+__all__ = ["TOLERANCE", "Run", "check", "onnx_reader", "variants"]
+
+Run: TypeAlias = Callable[[Any], list[Tensor]]
+"""Runs a written file on an example; its outputs in order."""
 
 TOLERANCE = 1e-4
 """How far numbers of single precision may be apart, relative to the largest of an output."""
@@ -24,23 +27,32 @@ SIZES = ((1, 2, 7), (2, 3, 11), (5, 1, 4))
 """Lengths of the first, second, third ... axis in every variant, besides the traced ones."""
 
 
-def check(path: Path, model: nn.Module, program: Program, outputs: list[str]) -> float:
+def check(run: Run, model: nn.Module, program: Program, outputs: list[str]) -> float:
     """The largest difference over all variants; an error if it is too large."""
-    runner = session(path)
     worst = 0.0
     for sizes, example in variants(program):
         with quiet(model), torch.no_grad():
             expected = leaves(call(model, copy_example(example)))
-        given = dict(zip(program.inputs, _tensors(example), strict=True))
         told = ", ".join(f"{name} {size}" for name, size in sizes.items()) or "the example"
         try:
-            found = runner.run(None, {name: _array(tensor) for name, tensor in given.items()})
+            found = run(copy_example(example))
         except Exception as error:
             reason = " ".join(str(error).split())[:300]
             raise ExportError(f"the written file does not run with {told}: {reason}") from error
         for name, a, b in zip(outputs, expected, found, strict=True):
-            worst = max(worst, _compare(name, a, torch.from_numpy(b), told))
+            worst = max(worst, _compare(name, a, b, told))
     return worst
+
+
+def onnx_reader(path: Path, program: Program) -> Run:
+    """An ONNX file, ready to run in onnxruntime."""
+    runner = session(path)
+
+    def run(example: Any) -> list[Tensor]:
+        given = {name: _array(tensor) for name, tensor in zip(program.inputs, _tensors(example), strict=True)}
+        return [torch.from_numpy(each) for each in runner.run(None, given)]
+
+    return run
 
 
 def variants(program: Program) -> Iterator[tuple[dict[str, int], Any]]:

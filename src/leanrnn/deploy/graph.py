@@ -16,7 +16,7 @@ from leanrnn import __version__
 from leanrnn.deploy.files import KEY
 from leanrnn.deploy.program import Program, unused
 from leanrnn.deploy.quietly import quietly
-from leanrnn.deploy.translate import OPSET, ORDER, table
+from leanrnn.deploy.translate import ORDER, table
 from leanrnn.errors import ExportError
 from leanrnn.layers.recurrent import widths_of
 from leanrnn.surgery.plan import whole_plan
@@ -26,14 +26,14 @@ __all__ = ["metadata", "to_onnx"]
 NO_LIMIT = 1 << 40  # elements; otherwise large weights would be put in ONNX's order anew in every run
 
 
-def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] | None) -> Any:
+def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] | None, opset: int) -> Any:
     """The graph, as a model of onnx_ir."""
     from onnxscript import optimizer
 
     try:
         with quietly(), torch.no_grad():
             written = torch.onnx.export(
-                program.exported, (), dynamo=True, custom_translation_table=table(), opset_version=OPSET,
+                program.exported, (), dynamo=True, custom_translation_table=table(), opset_version=opset,
                 optimize=False, verbose=False,
             )  # fmt: skip
             model = written.model  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from leanrnn.factory import where_raised
 from leanrnn.layers import States
 from leanrnn.surgery.verify import call, copy_example, quiet
 
-__all__ = ["Program", "arguments", "trace", "unused"]
+__all__ = ["Program", "any_length", "arguments", "longer", "told", "trace", "unused"]
 
 LAYERS = ("leanrnn.lstm.default", "leanrnn.gru.default", "leanrnn.rnn.default")
 
@@ -62,13 +62,13 @@ def trace(model: nn.Module, example: Any, fixed: bool = False) -> Program:
     try:
         with quiet(model), whole_layers(), quietly():
             bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
-            shapes = {name: _any_length(value) for name, value in bound.items()}
+            shapes = {name: any_length(value) for name, value in bound.items()}
             exported = torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except ExportError:
         raise
     except Exception as error:
         raise ExportError(
-            f"the model cannot be followed as a graph ({_told(error)}): what it does depends on values that only a "
+            f"the model cannot be followed as a graph ({told(error)}): what it does depends on values that only a "
             "run knows."
         ) from error
     program = _described(exported, example)
@@ -77,14 +77,14 @@ def trace(model: nn.Module, example: Any, fixed: bool = False) -> Program:
     return program
 
 
-def _any_length(value: Any) -> Any:
+def any_length(value: Any) -> Any:
     """For every tensor inside, that all its axes may have any length."""
     if isinstance(value, Tensor):
         return dict.fromkeys(range(value.dim()), Dim.AUTO)
     if isinstance(value, Mapping):
-        return {key: _any_length(each) for key, each in value.items()}
+        return {key: any_length(each) for key, each in value.items()}
     if isinstance(value, tuple | list | States):
-        found = [_any_length(each) for each in value]
+        found = [any_length(each) for each in value]
         return tuple(found) if isinstance(value, tuple) else found
     return None
 
@@ -98,7 +98,7 @@ def _refuse_fixed(model: nn.Module, program: Program) -> None:
                 places.setdefault(size, []).append((i, axis))
     for size, where in places.items():
         for chosen in {tuple(where), *((place,) for place in where)}:
-            if _runs(model, _longer(program.example, chosen)):
+            if _runs(model, longer(program.example, chosen)):
                 name, axis = list(program.inputs)[chosen[0][0]], chosen[0][1]
                 raise ExportError(
                     f"the model takes any length along axis {axis} of {name}, but its graph only {size}, the one of "
@@ -114,20 +114,20 @@ def _grown(model: nn.Module, example: Any) -> Any:
         with quiet(model), torch.no_grad():
             call(model, copy_example(example))
     except Exception as error:
-        raise ExportError(f"the model does not run on the example ({_told(error)}). Give another example.") from error
+        raise ExportError(f"the model does not run on the example ({told(error)}). Give another example.") from error
     tensors = [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
     ones = [(i, axis) for i, leaf in enumerate(tensors) for axis, size in enumerate(leaf.shape) if size == 1]
     grown: tuple[tuple[int, int], ...] = ()
     for place in ones:
         others = [other for other in ones if other not in grown and other[0] != place[0]]
         for along in () if place in grown else ((), *(tuple(p for p in others if p[1] == axis) for axis in range(3))):
-            if _runs(model, _longer(example, (*grown, place, *along))):
+            if _runs(model, longer(example, (*grown, place, *along))):
                 grown = (*grown, place, *along)
                 break
-    return _longer(example, grown)
+    return longer(example, grown)
 
 
-def _longer(example: Any, places: Iterable[tuple[int, int]]) -> Any:
+def longer(example: Any, places: Iterable[tuple[int, int]]) -> Any:
     """The example with one more entry along some axes of its tensors."""
     leaves, structure = pytree.tree_flatten(example)
     where = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
@@ -201,7 +201,7 @@ def _named(size: Any, names: Mapping[str, str]) -> str | int:
     return re.sub(r"[a-z]+\d+", lambda match: names.get(match[0], match[0]), str(size))
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """What went wrong, and where in the user's own code."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     place = where_raised(error)

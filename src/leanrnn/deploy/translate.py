@@ -9,9 +9,8 @@ import torch
 
 from leanrnn.deploy import operators  # noqa: F401  (registers them)
 
-__all__ = ["OPSET", "ORDER", "table"]
+__all__ = ["ORDER", "table"]
 
-OPSET = 20
 ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 """Torch has the gates of an LSTM as i f g o and those of a GRU as r z n; ONNX wants i o f c and z r h."""
 
