@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import openvino
 import pytest
 import torch
 from torch import nn
@@ -259,6 +260,20 @@ def test_kinds_of_files_there_are(tmp_path, name, options, message):
     with pytest.raises(ExportError, match=message):
         leanrnn.export(Tagger(), words(5, 3), tmp_path / name, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cls", [nn.LSTM, nn.GRU])
+def test_weights_alone_in_bytes_run_in_openvino_too(tmp_path, cls):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(200, 40), cls(40, 90, num_layers=2)).eval()
+    written = leanrnn.export(model, torch.randint(200, (5, 3)), tmp_path / "m.onnx")
+    small = leanrnn.quantize(written.path, weights_only=True)
+    assert small.bytes_after < small.bytes_before / 3 and 0 < small.difference < 0.01
+    example = torch.randint(200, (9, 2))
+    expected = model(example)[0].detach().numpy()
+    for path, apart in ((written.path, 1e-5), (small.path, 0.02)):
+        found = openvino.Core().compile_model(str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([example.numpy()])
+        assert np.abs(found[0] - expected).max() < apart * np.abs(expected).max()
 
 
 def test_files_that_cannot_be_quantised(tmp_path):

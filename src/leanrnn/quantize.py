@@ -39,6 +39,7 @@ def quantize(
     out: str | os.PathLike[str] | None = None,
     *,
     reduce_range: bool | None = None,
+    weights_only: bool = False,
     evaluate: Callable[[Path], float] | None = None,
 ) -> Quantized:
     """Write a file with weights of eight bits, which onnxruntime multiplies as such. ::
@@ -47,16 +48,18 @@ def quantize(
         leanrnn.quantize("small.onnx", evaluate=perplexity)  # with what it costs
 
     LSTM and linear layers compute with bytes. onnxruntime has no such GRU and RNN: their weights are bytes in the file,
-    and numbers again when it runs (:attr:`Quantized.kept`).
+    and numbers again when it runs (:attr:`Quantized.kept`). So are all weights with ``weights_only``: the file is as
+    small, hardly less exact, not faster, and runs wherever ONNX does, in OpenVINO for instance.
 
     Arguments:
         out: the file to write; ``NAME.int8.onnx`` if not given.
         reduce_range: use seven of the eight bits. Processors without VNNI overflow otherwise; by default this one is
             asked. A file for unknown machines wants ``True``.
+        weights_only: compute in single precision everywhere.
         evaluate: called with the path of both files, for instance for a perplexity.
     """
     from leanrnn.deploy.files import said
-    from leanrnn.deploy.int8 import change, has_vnni, kept_nodes, to_int8
+    from leanrnn.deploy.int8 import change, has_vnni, kept_nodes, store_in_bytes, to_int8
 
     source = Path(path)
     about = said(source)
@@ -66,7 +69,10 @@ def quantize(
     reduce_range = not has_vnni() if reduce_range is None else reduce_range
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
         part = Path(folder) / target.name
-        to_int8(source, part, reduce_range)
+        if weights_only:
+            store_in_bytes(source, part)
+        else:
+            to_int8(source, part, reduce_range)
         difference = max(change(source, part, about, _lengths(about, sizes)) for sizes in SIZES)
         scores = (evaluate(source), evaluate(part)) if evaluate else (None, None)
         size, kept = source.stat().st_size, kept_nodes(part)

@@ -48,12 +48,17 @@ class Shrink:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model as ONNX, for onnxruntime, OpenVINO and others; it is run and compared before it appears."""
+    """Write a model as ONNX, for onnxruntime, OpenVINO and others, or as a program of torch; it is run and compared first,
+    and appears only if it is right."""
 
     source: Source
     """A run folder, or a file that leanrnn has written."""
     out: Path
-    """The file to write."""
+    """The file to write: .onnx, for any number of steps, or .pt2, for one number of them."""
+    steps: int = 5
+    """Steps of a .pt2 file of a language model."""
+    opset: int = 20
+    """Version of ONNX's operators."""
     factory: str | None = None
     """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
     example: str | None = None
@@ -69,13 +74,15 @@ class Export:
 
         import leanrnn
 
-        model, example = Given(self.source, self.factory, self.example, batch=2, steps=5).model()
+        model, example = Given(self.source, self.factory, self.example, batch=2, steps=self.steps).model()
         about, outputs = leanrnn.about(model_file(self.source)), None
         if self.factory is None:
             state = [(torch.zeros(1, 2, width), torch.zeros(1, 2, width)) for width in model.widths]  # type: ignore[union-attr]
             outputs = ["scores", *(f"{part}_{i}" for i in range(len(state)) for part in "hc")]
             example = (example, state)
-        written = leanrnn.export(model, example, self.out, outputs=outputs, about=about, fixed=self.fixed)
+        written = leanrnn.export(
+            model, example, self.out, outputs=outputs, about=about, fixed=self.fixed, opset=self.opset
+        )
         if self.json:
             print_json(asdict(written) | {"path": str(written.path)})
             return
@@ -83,6 +90,8 @@ class Export:
         print_table([("input", "axes"), *inputs])
         print(f"outputs: {', '.join(written.outputs)}")
         print(f"{self.out} has {written.nodes} nodes and differs by {written.difference:.1e} at lengths never traced.")
+        if self.out.suffix == ".pt2":
+            print("Numbers above are fixed: torch's programs hold the number of steps; .onnx takes any.")
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,8 @@ class Quantize:
     """A file that leanrnn export has written."""
     out: Path | None = None
     """The file to write; NAME.int8.onnx if not given."""
+    weights_only: bool = False
+    """Compute in single precision: not faster, but nearly exact, and OpenVINO reads it."""
     data: Path | None = None
     """Data of the recipe the model was trained with: tells the perplexity of both files."""
     json: bool = False
@@ -104,7 +115,7 @@ class Quantize:
         from leanrnn.recipes.onnx import evaluator
 
         evaluate = None if self.data is None else evaluator(self.source, self.data)
-        found = leanrnn.quantize(self.source, self.out, evaluate=evaluate)
+        found = leanrnn.quantize(self.source, self.out, weights_only=self.weights_only, evaluate=evaluate)
         if self.json:
             print_json(asdict(found) | {"path": str(found.path)})
             return

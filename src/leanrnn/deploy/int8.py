@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,14 @@ from leanrnn.deploy.files import inputs_for, session
 from leanrnn.deploy.quietly import needed, quietly
 from leanrnn.errors import ExportError
 
-__all__ = ["change", "has_vnni", "kept_nodes", "to_int8"]
+__all__ = ["change", "has_vnni", "kept_nodes", "store_in_bytes", "to_int8"]
 
 RECURRENT = ("LSTM", "GRU", "RNN")
+LINEAR = ("MatMul", "Gemm", "Gather")
+PLACES = dict.fromkeys(RECURRENT, (1, 2)) | {"MatMul": (1,), "Gemm": (1,), "Gather": (0,)}
+"""Which inputs of a node are its weights."""
+AXES = dict.fromkeys(RECURRENT, 1) | {"MatMul": -1, "Gemm": 0, "Gather": 0}
+"""Which axis of them gets a scale for every index: the units that are computed, the words of an embedding."""
 
 
 def to_int8(source: Path, target: Path, reduce_range: bool) -> None:
@@ -25,30 +30,38 @@ def to_int8(source: Path, target: Path, reduce_range: bool) -> None:
     try:
         with quietly():
             tool.quantize_dynamic(source, target, **options)
-            _store_in_bytes(target)
+            store_in_bytes(target, target, RECURRENT)
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise ExportError(f"onnxruntime cannot quantise {source}: {reason}. Keep it as it is.") from error
 
 
-def _store_in_bytes(path: Path) -> None:
-    """Weights of GRU and RNN nodes, which onnxruntime leaves alone: bytes in the file, numbers again as it runs."""
+def store_in_bytes(source: Path, target: Path, kinds: Iterable[str] = (*RECURRENT, *LINEAR)) -> None:
+    """Weights of these nodes: bytes with a scale for every row in the file, numbers again as it runs. Any runtime reads
+    that, since it needs no operator but DequantizeLinear."""
     (onnx,) = needed("onnx")
-    model = onnx.load(str(path))
+    model = onnx.load(str(source))
     weights = {each.name: each for each in model.graph.initializer}
-    for node in [node for node in model.graph.node if node.op_type in RECURRENT]:
-        for place in (1, 2):
+    done = set()
+    for node in [node for node in model.graph.node if node.op_type in kinds]:
+        for place in PLACES[node.op_type]:
             tensor = weights.get(node.input[place])
-            if tensor is not None:
-                values = onnx.numpy_helper.to_array(tensor)
-                scale = np.maximum(np.abs(values).max(axis=(0, 2)) / 127, np.finfo(np.float32).tiny)
-                stored = np.round(values / scale[None, :, None]).astype(np.int8)
-                parts = {f"{tensor.name}/bytes": stored, f"{tensor.name}/scale": scale.astype(np.float32)}
-                name = tensor.name
-                model.graph.initializer.remove(tensor)
-                model.graph.initializer.extend(onnx.numpy_helper.from_array(v, k) for k, v in parts.items())
-                model.graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", list(parts), [name], axis=1))
-    onnx.save(model, str(path))
+            if tensor is not None and tensor.name not in done and len(tensor.dims) > 1:
+                _replace(onnx, model.graph, tensor, AXES[node.op_type])
+                done.add(tensor.name)
+    onnx.save(model, str(target))
+
+
+def _replace(onnx: Any, graph: Any, tensor: Any, axis: int) -> None:
+    """A tensor of numbers by one of bytes, and a scale for every index of ``axis``."""
+    values, name = onnx.numpy_helper.to_array(tensor), tensor.name
+    others = tuple(i for i in range(values.ndim) if i != axis % values.ndim)
+    scale = np.maximum(np.abs(values).max(axis=others) / 127, np.finfo(np.float32).tiny)
+    stored = np.round(values / np.expand_dims(scale, others)).astype(np.int8)
+    parts = {f"{name}/bytes": stored, f"{name}/scale": scale.astype(np.float32)}
+    graph.initializer.remove(tensor)
+    graph.initializer.extend(onnx.numpy_helper.from_array(v, k) for k, v in parts.items())
+    graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", list(parts), [name], axis=axis % values.ndim))
 
 
 def change(before: Path, after: Path, about: Mapping[str, Any], sizes: Mapping[str, int]) -> float:
