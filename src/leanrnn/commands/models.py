@@ -48,7 +48,7 @@ class Shrink:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model as ONNX, for onnxruntime, OpenVINO and others, or as a program of torch; it is run and compared first,
+    """Write a model as ONNX, for onnxruntime, OpenVINO and others, or as a program of torch. It is run and compared,
     and appears only if it is right."""
 
     source: Source
