@@ -172,3 +172,27 @@ def test_page_of_the_published_model_has_the_tables_of_the_result(published):
         json.loads((ROOT / "results/published.json").read_text()),
     )
     assert between_marks(page, published.quality.tables(result)) == page
+
+
+def test_the_paper_s_speedup_is_measured_beside_its_limit(tmp_path):
+    options = ["--runs", "4", "--scale", "0.02", "--words", "60"]
+    result = run("paper_speedup.py", tmp_path / "speedup.json", *options)
+    assert result["models"]["373, 315"]["widths"] == [7, 6] and len(result["measured"]) == 6
+    assert result["measured"]["dense float32"]["speedup"] == 1.0
+    assert all(each["gflops_of_the_products_alone"] > 0 for each in result["models"].values())
+
+
+def test_rows_and_columns_against_zeros_anywhere(tmp_path):
+    result = run("fig1_gemm.py", tmp_path / "fig1.json", "--hidden", "12", "--rounds", "2")
+    ((_, lines),) = result["sizes"].items()
+    assert set(lines) == {"structured", "torch", "scipy"} and result["two_of_four"]
+    assert (tmp_path / "fig1.svg").stat().st_size > 5000
+
+
+def test_products_with_less_weights_are_what_they_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from fig1_gemm import products
+
+    calls = products(10, 3, 0.75)
+    torch.testing.assert_close(torch.as_tensor(calls["scipy"]()), calls["torch"]())
+    assert calls["structured"]().shape == (20, 3) and calls["dense"]().shape == (40, 3)

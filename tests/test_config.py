@@ -4,12 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leanrnn.errors import ConfigError
+from leanrnn.measure import mult_adds
 from leanrnn.recipes import RECIPES, Config, named
 from leanrnn.recipes.config import changed, from_toml
+from leanrnn.recipes.model import LanguageModel, costs
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -94,3 +97,14 @@ def test_unknown_recipes_are_told_the_nearest():
 def test_changed_says_where():
     with pytest.raises(ConfigError, match=r"^here: there is no setting"):
         changed(Config(), {"nothing": 1}, "here")
+
+
+def test_what_a_component_costs():
+    """The mult-adds that go when one component goes, twice those of its own crossing."""
+    config, words = Config(embedding=7, widths=(6, 5)), 30
+    example = torch.zeros(3, 2, dtype=torch.long)
+    whole = mult_adds(LanguageModel(words, 7, (6, 5)).eval(), example)
+    for name, sizes in {"embedding": (6, 6, 5), "layers.0.l0": (7, 5, 5), "layers.1.l0": (7, 6, 4)}.items():
+        less = mult_adds(LanguageModel(words, sizes[0], sizes[1:]).eval(), example)
+        crossing = 0 if name == "embedding" else 4  # of its recurrent row and column, which go once
+        assert costs(config, words)[name] == (whole - less) // example.numel() + crossing

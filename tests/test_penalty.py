@@ -27,9 +27,12 @@ def squares_by_loop(groups: Groups) -> Tensor:
     return torch.stack(found)
 
 
-def value_by_loop(groups: Groups, size_weighted: bool = False) -> Tensor:
+def value_by_loop(groups: Groups, size_weighted: bool = False, first: float = 1.0) -> Tensor:
     sizes = torch.from_numpy(np.concatenate([layer.group_sizes for layer in groups])).to(torch.float64)
     roots = (squares_by_loop(groups) + EPSILON).sqrt()
+    roots = (
+        roots * torch.cat((roots.new_full((groups.layers[0].width,), first), roots.new_ones(len(roots))))[: len(roots)]
+    )
     return (roots * sizes.sqrt()).sum() if size_weighted else roots.sum()
 
 
@@ -63,12 +66,12 @@ def recurrent() -> Groups:
     return language()[1]
 
 
-@pytest.mark.parametrize("size_weighted", [False, True])
+@pytest.mark.parametrize(("size_weighted", "first"), [(False, 1.0), (True, 1.0), (False, 0.3), (True, 2.5)])
 @pytest.mark.parametrize("make", [recurrent, concatenated])
-def test_value_and_gradient_equal_autograd_on_a_loop(make, size_weighted):
+def test_value_and_gradient_equal_autograd_on_a_loop(make, size_weighted, first):
     groups = make()
-    penalty = GroupLasso(groups, size_weighted=size_weighted)
-    truth = value_by_loop(groups, size_weighted)
+    penalty = GroupLasso(groups, size_weighted=size_weighted, weights={groups.names[0]: first})
+    truth = value_by_loop(groups, size_weighted, first)
     truth.backward()
     expected = {name: grad.clone() for name, grad in grads(groups.model).items()}
     assert abs(penalty.value() - truth) < 1e-10
@@ -83,6 +86,13 @@ def test_value_and_gradient_equal_autograd_on_a_loop(make, size_weighted):
     for name, grad in expected.items():
         torch.testing.assert_close(in_loss[name], 3 * grad, rtol=0, atol=1e-10)
         torch.testing.assert_close(grads(groups.model)[name], 3 * grad, rtol=0, atol=1e-10)
+
+
+def test_weights_are_for_layers_there_are():
+    groups = concatenated()
+    for weights in ({"third": 1.0}, {"first": -1.0}, {"first": float("nan")}):
+        with pytest.raises(GroupsError, match="at least 0 for first, second"):
+            GroupLasso(groups, weights=weights)
 
 
 @pytest.mark.parametrize("make", [recurrent, concatenated])

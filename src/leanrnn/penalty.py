@@ -61,15 +61,28 @@ class GroupLasso:
         epsilon: inside the root, so that a dead group has gradient zero instead of NaN.
         size_weighted: weight every group with the root of its size. Sizes are those at construction, so that cutting
             other components does not change the pull on those that stay.
+        weights: a factor for every layer by name, 1 for those not named; more for a layer whose components are dear.
         biases: which biases count as part of the group. The paper regularises none, and by default nor does this,
             except in layers that are only dead when their biases are zero (``layer.needs_zero_bias``).
     """
 
     def __init__(
-        self, groups: Groups, *, epsilon: float = 1e-8, size_weighted: bool = False, biases: Biases = "needed"
+        self,
+        groups: Groups,
+        *,
+        epsilon: float = 1e-8,
+        size_weighted: bool = False,
+        weights: Mapping[str, float] | None = None,
+        biases: Biases = "needed",
     ) -> None:
         if not 0 <= epsilon < math.inf:
             raise GroupsError(f"epsilon is {epsilon}. Give a number of at least 0; the paper uses 1e-8.")
+        self.weights = dict(weights or {})
+        for name, weight in self.weights.items():
+            if name not in groups.names or not 0 <= weight < math.inf:
+                raise GroupsError(
+                    f"weights has {weight} for {name!r}. Give numbers of at least 0 for {', '.join(groups.names)}."
+                )
         self.groups, self.epsilon, self.size_weighted, self.biases = groups, epsilon, size_weighted, biases
         self._index = GroupIndex(groups, counting(biases))
         self.sizes: dict[str, list[int]] = {layer.name: layer.group_sizes.tolist() for layer in groups}
@@ -140,10 +153,13 @@ class GroupLasso:
         if self._roots[0] != key:
             if {name: len(sizes) for name, sizes in self.sizes.items()} != self.groups.widths:
                 self.sizes = {layer.name: layer.group_sizes.tolist() for layer in self.groups}
-            sizes = np.concatenate([self.sizes[name] for name in self.groups.names])
-            roots = torch.from_numpy(np.sqrt(sizes) if self.size_weighted else np.ones(len(sizes)))
+            roots = torch.from_numpy(np.concatenate([self._factors(name) for name in self.groups.names]))
             self._roots = (key, roots.to(index.device, index.dtype))
         return self._roots[1]
+
+    def _factors(self, layer: str) -> NDArray[np.float64]:
+        sizes = np.asarray(self.sizes[layer], dtype=np.float64)
+        return self.weights.get(layer, 1.0) * (np.sqrt(sizes) if self.size_weighted else np.ones_like(sizes))
 
 
 class L1:

@@ -74,6 +74,8 @@ class Config:
     own after the optimizer's."""
     scope: Literal["recurrent", "all"] = "recurrent"
     """Which widths are learned: those of the layers, or that of the embedding too."""
+    by_cost: bool = False
+    """Weigh the penalty of a layer by the root of the mult-adds that go with one component; the dearest has 1."""
     threshold: float = 1e-4
     """Weights of smaller magnitude become zero after every step."""
     everywhere: bool = True

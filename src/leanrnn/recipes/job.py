@@ -12,7 +12,7 @@ from torch import Tensor
 import leanrnn
 from leanrnn.errors import RunError
 from leanrnn.recipes.config import Config
-from leanrnn.recipes.model import LanguageModel, State, language_model, load_language_model
+from leanrnn.recipes.model import LanguageModel, State, costs, language_model, load_language_model
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
 
@@ -133,7 +133,7 @@ def _job(
     """A job at its first step; with groups it has a penalty."""
     model.to(device)
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=config.rate)
-    sparsifier = _sparsifier(config, groups, per_epoch).attach(optimizer) if groups else None
+    sparsifier = _sparsifier(config, groups, per_epoch, len(about["words"])).attach(optimizer) if groups else None
     return Job(model, optimizer, torch.zeros(max(1, per_epoch // 10), device=device), about, sparsifier)
 
 
@@ -141,7 +141,7 @@ def _groups(config: Config, model: LanguageModel) -> leanrnn.Groups | None:
     return leanrnn.discover(model, example(), scope=config.scope) if config.sparse else None
 
 
-def _sparsifier(config: Config, groups: leanrnn.Groups, per_epoch: int) -> leanrnn.Sparsifier:
+def _sparsifier(config: Config, groups: leanrnn.Groups, per_epoch: int, words: int) -> leanrnn.Sparsifier:
     touched = ["*"] if config.everywhere else None
     element = leanrnn.ElementThreshold(config.threshold, parameters=touched, biases=config.everywhere)
     thresholds: list[Any] = [element]
@@ -150,6 +150,10 @@ def _sparsifier(config: Config, groups: leanrnn.Groups, per_epoch: int) -> leanr
     penalty: Any = config.penalty
     if config.penalty == "l1":  # the paper's: everything but the embedding, biases too
         penalty = leanrnn.L1(groups, parameters=["layers.*", "head.*"], biases=True)
+    elif config.by_cost:
+        dear = costs(config, words)
+        weights = {name: (dear[name] / max(dear.values())) ** 0.5 for name in groups.names}
+        penalty = leanrnn.GroupLasso(groups, weights=weights)
     steps = round(config.ramp * per_epoch)
     strength = leanrnn.linear_ramp(config.strength, steps) if steps else config.strength
     return leanrnn.Sparsifier(groups, strength=strength, threshold=thresholds, penalty=penalty, mode=config.mode)

@@ -12,7 +12,7 @@ import leanrnn
 from leanrnn.errors import CheckpointError
 from leanrnn.recipes.config import Config
 
-__all__ = ["LanguageModel", "State", "language_model", "load_language_model"]
+__all__ = ["LanguageModel", "State", "costs", "language_model", "load_language_model"]
 
 State: TypeAlias = list[tuple[Tensor, Tensor]]
 """Of every layer its hidden and its cell state."""
@@ -73,6 +73,20 @@ def language_model(config: Config, words: int) -> LanguageModel:
         else:
             nn.init.uniform_(parameter, -config.init, config.init, generator=generator)
     return model
+
+
+def costs(config: Config, words: int) -> dict[str, int]:
+    """Mult-adds that go with one component of every layer, and of the embedding, of a model as it starts: those of its
+    gates and of all that read it. ::
+
+        costs(Config(), 10_000)  # {"embedding": 800, "layers.0.l0": 3200, "layers.1.l0": 12400}
+    """
+    sizes = (config.embedding, *config.widths)
+    found = {"embedding": 4 * sizes[1]}
+    for i, width in enumerate(config.widths):
+        above = 4 * sizes[i + 2] if i + 2 < len(sizes) else words
+        found[f"layers.{i}.l0"] = 4 * (sizes[i] + 2 * width) + above
+    return found
 
 
 def load_language_model(path: Path) -> LanguageModel:
