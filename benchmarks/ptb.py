@@ -26,13 +26,12 @@ RUNS = ROOT / "runs"
 THREADS = 1  # two runs beside each other get more out of two cores than one with two threads
 SMALL: dict[str, tuple[str, list[str]]] = {
     "dense": ("ptb-lstm-small", []),
-    "iss-weak": ("ptb-lstm-small-iss", ["--strength", "1.5e-3"]),
     "iss": ("ptb-lstm-small-iss", []),
-    "iss-strong": ("ptb-lstm-small-iss", ["--strength", "4e-3"]),
-    "lean-weak": ("ptb-lstm-small-lean", ["--strength", "2e-3"]),
+    "iss-strong": ("ptb-lstm-small-iss", ["--strength", "5e-3"]),
+    "iss-stronger": ("ptb-lstm-small-iss", ["--strength", "8e-3"]),
+    "lean-weak": ("ptb-lstm-small-lean", ["--strength", "4e-3"]),
     "lean": ("ptb-lstm-small-lean", []),
-    "lean-strong": ("ptb-lstm-small-lean", ["--strength", "4.5e-3"]),
-    "lean-kept": ("ptb-lstm-small-lean", ["--penalised", "0"]),
+    "lean-strong": ("ptb-lstm-small-lean", ["--strength", "9e-3"]),
     "finetune": ("ptb-lstm-small-iss-finetune", ["--start", "runs/small-dense"]),
     "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense"]),
 }

@@ -31,11 +31,12 @@ KEEP = {"small": 1.0, "medium": 0.65, "large": 0.6}
 """Dropout of the sparse runs. The paper has one of the large size alone, with 0.6; the others are in proportion."""
 STRENGTH = 2.45e-3
 LEAN: dict[str, Any] = {
-    "mode": "proximal", "scope": "all", "everywhere": False, "group_threshold": 0.05, "ramp": 0.2, "compact": 200,
-    "schedule": "line", "strength": 3e-3, "penalised": 3, "constant": 4,
+    "mode": "proximal", "scope": "all", "by_cost": True, "everywhere": False, "group_threshold": 0.05, "ramp": 0.2,
+    "compact": 200,
 }  # fmt: skip
-"""Ours: a proximal step after the optimizer's, the embedding's width learned along, the dead cut out while training,
-and a recovery without the penalty."""
+"""Ours: a proximal step after the optimizer's, layers penalised by what a component costs, the embedding's width learned
+along, and the dead cut out while training."""
+LEAN_EPOCHS = {"small": 10, "medium": 25, "large": 35}
 
 
 def _of(size: str) -> dict[str, Recipe]:
@@ -52,8 +53,8 @@ def _of(size: str) -> dict[str, Recipe]:
             start=name,
         ),
         f"{name}-lean": Recipe(
-            replace(dense, keep=KEEP[size], **LEAN),
-            "ours: compaction while training, the embedding learned along, recovery at the end",
+            replace(dense, keep=KEEP[size], strength=6e-3, epochs=LEAN_EPOCHS[size], **LEAN),
+            "ours: compaction while training, the embedding learned along, layers weighed by their cost",
         ),
         f"{name}-direct": Recipe(dense, "a dense model of the widths given with --widths"),
         f"{name}-pruned": Recipe(
