@@ -102,8 +102,16 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
 
 
 def test_texts_that_are_too_short(tmp_path):
-    with pytest.raises(RunError, match="no window of 400 and one more"):
+    with pytest.raises(RunError, match=r"the training text has .*no window of 400 and one more"):
         go(tmp_path, replace(DENSE, window=400))
+
+
+@pytest.mark.parametrize(("part", "name"), [("valid", "validation"), ("test", "test")])
+def test_what_is_judged_by_is_looked_at_before_training(tmp_path, part, name):
+    text = tiny_text()
+    short = replace(text, **{part: getattr(text, part)[: DENSE.batch * DENSE.window]})
+    with pytest.raises(RunError, match=f"the {name} text has .*Give more text"), Run.open(tmp_path / "run", {}) as run:
+        next(train(DENSE, short, run))
 
 
 def test_one_step_of_the_paper(tmp_path):

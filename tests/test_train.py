@@ -55,6 +55,12 @@ def test_own_text_to_the_end(capsys):
     assert lines[-1]["kind"] == "result" and lines[-1]["widths"] == [5, 5]
 
 
+def test_a_penalty_that_kills_everything_is_told(capsys):
+    assert main(["train", "text", "--data", "book.txt", *SMALL, "--strength", "9"]) == 0
+    told = capsys.readouterr().err
+    assert told.count("are dead: the strength of 9 is too large") == 1 and "layers.0.l0" in told
+
+
 def test_settings_from_a_file(capsys):
     Path("mine.toml").write_text('tokens = "character"\nepochs = 1\nwidths = [6]\n')
     arguments = ["--data", "book.txt", "--config", "mine.toml", "--batch", "4", "--threads", "1", "--embedding", "5"]

@@ -26,6 +26,7 @@ class View:
         self.config, self.run, self.as_json, self.bar = config, run, as_json, bar
         self.console = bar.console if bar else Console()
         self.task = bar.add_task("", total=float(config.epochs)) if bar else None
+        self.warned = False
 
     def notes(self, lines: Iterable[str]) -> None:
         """Something a user should know."""
@@ -34,7 +35,7 @@ class View:
 
     def event(self, event: Interval | Epoch) -> None:
         """An interval moves the bar, an epoch is a line."""
-        self.notes(self.run.notes)
+        self.notes([*self.run.notes, *self._warning(event)])
         self.run.notes.clear()
         if self.as_json:
             print(json.dumps({"kind": type(event).__name__.lower(), **asdict(event)}), flush=True)
@@ -51,6 +52,13 @@ class View:
         print(f"perplexity {result['valid']:.2f} on the validation text, {result['test']:.2f} on the test text")
         print(f"{result['weights']:,} weights, embedding {result['embedding']}, layers {widths}")
         print(f"the model is {self.run.folder / 'model.safetensors'}")
+
+    def _warning(self, event: Interval | Epoch) -> list[str]:
+        """Once, when a layer has nothing left to lose."""
+        dead = [] if self.warned else [name for name, count in event.alive.items() if not count]
+        self.warned = self.warned or bool(dead)
+        hint = f"the strength of {self.config.strength:g} is too large. Stop, and try a third of it in a new folder."
+        return [f"all components of {', '.join(dead)} are dead: {hint}"] if dead else []
 
     def _line(self, event: Epoch) -> str:
         alive = "" if event.alive == event.widths else f", {_joined(event.alive)} alive"

@@ -76,12 +76,10 @@ def train(
             print(event)
     """
     there = torch.device(device)
-    rows = streams(text.train, config.batch, "the training text").to(there)
+    for part in ("train", "valid", "test"):  # now, not after hours of training
+        _long_enough(getattr(text, part), config, part)
+    rows = streams(text.train, config.batch).to(there)
     per_epoch = (len(rows) - 1) // config.window
-    if per_epoch < 1:
-        raise RunError(
-            f"a stream of the training text has {len(rows)} words, no window of {config.window} and one more."
-        )
     job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
     last = time.monotonic()
     while job.epoch < config.epochs:
@@ -104,6 +102,15 @@ def train(
         if stopped():
             return
     run.write("result.json", _finish(job, config, text, run))
+
+
+def _long_enough(tokens: Tensor, config: Config, part: str) -> None:
+    if (length := len(tokens) // config.batch) <= config.window:
+        name = {"train": "training", "valid": "validation"}.get(part, part)
+        raise RunError(
+            f"the {name} text has {len(tokens)} tokens: each of {config.batch} streams is {length} long, no window of "
+            f"{config.window} and one more. Give more text (or a larger held_out), a smaller batch or a smaller window."
+        )
 
 
 def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[Interval | None]:
@@ -210,7 +217,7 @@ def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch
 
 def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
-    model, rows = job.model.eval(), streams(text.valid, config.batch, "the validation text").to(job.losses.device)
+    model, rows = job.model.eval(), streams(text.valid, config.batch).to(job.losses.device)
     if job.sparsifier:
         small = leanrnn.shrink(model, job.sparsifier.groups, example=rows[: config.window])
         assert isinstance(small, LanguageModel)
@@ -249,7 +256,7 @@ def perplexity(model: LanguageModel, tokens: Tensor, batch: int, window: int, *,
     if whole and done < len(rows) - 1:
         pieces.append((rows[done:-1], rows[done + 1 :]))
     if not pieces:
-        raise RunError(f"a stream of the text has {len(rows)} words, no window of {window} and one more.")
+        raise RunError(f"a stream of the text has {len(rows)} tokens, no window of {window} and one more.")
     training, state, losses = model.training, None, []
     model.eval()
     for words, wanted in pieces:

@@ -17,7 +17,9 @@ TEXT = Config(
 )
 RECIPES: dict[str, Recipe] = {
     **PTB_LSTM,
-    "text": Recipe(replace(TEXT, strength=4e-3, **LEAN), "your own text: a file, or a folder of them, given with --data"),
+    "text": Recipe(
+        replace(TEXT, strength=4e-3, **LEAN), "your own text: a file, or a folder of them, given with --data"
+    ),
     "text-dense": Recipe(TEXT, "the same without a penalty"),
 }
 

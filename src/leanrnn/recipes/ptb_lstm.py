@@ -34,8 +34,8 @@ LEAN: dict[str, Any] = {
     "mode": "proximal", "scope": "all", "by_cost": True, "everywhere": False, "group_threshold": 0.05, "ramp": 0.2,
     "compact": 200,
 }  # fmt: skip
-"""Ours: a proximal step after the optimizer's, layers penalised by what a component costs, the embedding's width learned
-along, and the dead cut out while training."""
+"""Ours: a proximal step after the optimizer's, layers penalised by what a component costs, the embedding's width
+learned along, and the dead cut out while training."""
 LEAN_EPOCHS = {"small": 10, "medium": 25, "large": 35}
 
 

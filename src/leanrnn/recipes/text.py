@@ -65,7 +65,7 @@ def read(config: Config, folder: Path | None = None) -> Text:
     return _penn_treebank(place) if config.corpus == "ptb" else _own(place, config)
 
 
-def streams(tokens: Tensor, batch: int, where: str = "the text") -> Tensor:
+def streams(tokens: Tensor, batch: int) -> Tensor:
     """The text as ``batch`` streams side by side, time first; what is left over is dropped. ::
 
     streams(torch.arange(7), 2)  # [[0, 3], [1, 4], [2, 5]]
@@ -73,7 +73,7 @@ def streams(tokens: Tensor, batch: int, where: str = "the text") -> Tensor:
     length = len(tokens) // batch
     if length < 2:
         raise DataError(
-            f"{where} has {len(tokens)} tokens, too few for {batch} streams. Give more text or a smaller batch."
+            f"the text has {len(tokens)} tokens, too few for {batch} streams. Give more text or a smaller batch."
         )
     return tokens[: length * batch].view(batch, length).t().contiguous()
 
