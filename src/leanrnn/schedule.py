@@ -30,10 +30,15 @@ def linear_ramp(strength: float, steps: int) -> Schedule:
     return lambda step: strength * min(1.0, step / steps)
 
 
-def off_from(strength: float | Schedule, step: int) -> Schedule:
-    """``strength``, a number or a schedule, until ``step`` and zero from there on: ``off_from(2e-3, 9)(9) == 0``."""
+def off_from(strength: float | Schedule, step: int, left: float = 0.0) -> Schedule:
+    """``strength``, a number or a schedule, until ``step``, and from there on nothing, or the part ``left`` of it. ::
+
+    off_from(2e-3, 9)(9)             # 0.0
+    off_from(2e-3, 9, left=0.25)(9)  # 5e-4: the structure is found, and what stays is a mild regulariser
+    """
     before = as_schedule(strength)
-    return lambda now: before(now) if now < step else 0.0
+    left = _checked(left)
+    return lambda now: before(now) * (1.0 if now < step else left)
 
 
 def as_schedule(strength: float | Schedule) -> Schedule:

@@ -86,6 +86,8 @@ class Config:
     """Epochs over which the strength rises from zero."""
     penalised: int = 0
     """Epochs with the penalty; in the rest, if there are more, the survivors recover. 0: all of them."""
+    afterwards: float = 0.0
+    """Part of the strength that stays on while they recover, to keep the model from learning by heart."""
     compact: int = 0
     """Steps from one removal of the dead to the next; 0: only at the end."""
     keep_widths: tuple[int, ...] = ()
@@ -181,7 +183,7 @@ def _check(config: Config) -> None:
         raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
     if not 0 < config.held_out < 0.5:
         raise ConfigError(f"held_out is {config.held_out}. Give a part between 0 and one half.")
-    for name in ("strength", "threshold", "group_threshold", "ramp", "compact", "penalised", "constant"):
+    for name in ("strength", "threshold", "group_threshold", "ramp", "compact", "penalised", "afterwards", "constant"):
         if not 0 <= getattr(config, name) < math.inf:
             raise ConfigError(f"{name} is {getattr(config, name)}. Give 0 or a positive number.")
     for name in ("rate", "clip", "init", "decay"):

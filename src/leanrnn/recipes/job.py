@@ -155,7 +155,9 @@ def _sparsifier(config: Config, groups: leanrnn.Groups, per_epoch: int, words: i
         weights = {name: (dear[name] / max(dear.values())) ** 0.5 for name in groups.names}
         penalty = leanrnn.GroupLasso(groups, weights=weights)
     steps = round(config.ramp * per_epoch)
-    strength = leanrnn.linear_ramp(config.strength, steps) if steps else config.strength
+    strength: Any = leanrnn.linear_ramp(config.strength, steps) if steps else config.strength
+    if config.penalised and config.afterwards:
+        strength = leanrnn.off_from(strength, config.penalised * per_epoch, left=config.afterwards)
     return leanrnn.Sparsifier(groups, strength=strength, threshold=thresholds, penalty=penalty, mode=config.mode)
 
 

@@ -118,7 +118,7 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
     if job.window == 0:
         # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
         torch.manual_seed(config.seed * 1_000_003 + job.epoch)
-        if config.penalised and job.epoch == config.penalised:
+        if config.penalised and job.epoch == config.penalised and not config.afterwards:
             _recover(job, config, rows)
     model, optimizer = job.model.train(), job.optimizer
     for group in optimizer.param_groups:

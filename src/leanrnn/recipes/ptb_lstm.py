@@ -32,11 +32,15 @@ KEEP = {"small": 1.0, "medium": 0.65, "large": 0.6}
 STRENGTH = 2.45e-3
 LEAN: dict[str, Any] = {
     "mode": "proximal", "scope": "all", "by_cost": True, "everywhere": False, "group_threshold": 0.05, "ramp": 0.2,
-    "compact": 200,
+    "compact": 200, "penalised": 4, "afterwards": 0.3,
 }  # fmt: skip
 """Ours: a proximal step after the optimizer's, layers penalised by what a component costs, the embedding's width
-learned along, and the dead cut out while training."""
-LEAN_EPOCHS = {"small": 10, "medium": 25, "large": 35}
+learned along, the dead cut out while training, and a weaker penalty once the structure is found."""
+LEAN_RATES: dict[str, dict[str, Any]] = {
+    "small": {"epochs": 10, "constant": 4, "decay": 0.4},
+    "medium": {"epochs": 25, "constant": 6, "decay": 0.8},
+    "large": {"epochs": 35, "constant": 10, "decay": 0.85},
+}
 
 
 def _of(size: str) -> dict[str, Recipe]:
@@ -53,7 +57,7 @@ def _of(size: str) -> dict[str, Recipe]:
             start=name,
         ),
         f"{name}-lean": Recipe(
-            replace(dense, keep=KEEP[size], strength=6e-3, epochs=LEAN_EPOCHS[size], **LEAN),
+            replace(dense, keep=KEEP[size], strength=6e-3, **LEAN_RATES[size], **LEAN),
             "ours: compaction while training, the embedding learned along, layers weighed by their cost",
         ),
         f"{name}-direct": Recipe(dense, "a dense model of the widths given with --widths"),
