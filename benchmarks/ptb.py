@@ -32,6 +32,7 @@ SMALL: dict[str, tuple[str, list[str]]] = {
     "lean-weak": ("ptb-lstm-small-lean", ["--strength", "4e-3"]),
     "lean": ("ptb-lstm-small-lean", []),
     "lean-strong": ("ptb-lstm-small-lean", ["--strength", "9e-3"]),
+    "lean-kept": ("ptb-lstm-small-lean", ["--penalised", "0", "--decay", "0.5"]),
     "finetune": ("ptb-lstm-small-iss-finetune", ["--start", "runs/small-dense"]),
     "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense"]),
 }

@@ -96,6 +96,15 @@ def test_l1_unveils_components_at_the_end(tmp_path):
     assert result["widths"] == [events[-1].alive[f"layers.{i}.l0"] for i in (0, 1)] != [16, 14]
 
 
+def test_a_part_of_the_penalty_stays_on(tmp_path):
+    config = replace(SPARSE, afterwards=0.25)
+    go(tmp_path, config)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    told = [line for line in lines if line["kind"] == "interval"]
+    assert {line["strength"] for line in told if line["epoch"] < 3} == {config.strength}
+    assert {line["strength"] for line in told if line["epoch"] > 3} == {config.strength / 4}
+
+
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
     with pytest.raises(RunError, match=r"the loss of step \d+ is nan.*Try a smaller learning rate"):
         go(tmp_path, replace(DENSE, rate=1e30, clip=1e30))

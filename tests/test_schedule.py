@@ -12,11 +12,18 @@ def test_schedules():
     assert constant(2.0)(7) == as_schedule(2.0)(7) == 2.0
     ending = off_from(ramp, 4)
     assert [ending(step) for step in (2, 3, 4, 9)] == [1.0, 1.5, 0.0, 0.0]
+    assert [off_from(ramp, 4, left=0.5)(step) for step in (3, 4, 8)] == [1.5, 1.0, 2.0]
     assert off_from(3.0, 1)(0) == 3.0 and as_schedule(ramp) is ramp
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: constant(-1.0), lambda: linear_ramp(1.0, 0), lambda: off_from(float("nan"), 2)]
+    "make",
+    [
+        lambda: constant(-1.0),
+        lambda: linear_ramp(1.0, 0),
+        lambda: off_from(float("nan"), 2),
+        lambda: off_from(1.0, 2, left=-1.0),
+    ],
 )
 def test_impossible_schedules_are_refused(make):
     with pytest.raises(GroupsError):
