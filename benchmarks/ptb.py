@@ -16,14 +16,13 @@ import shlex
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from common import DOCS, RESULTS, ROOT, between_marks, environment
 
 PAGE = DOCS / "reproduce.md"
 RUNS = ROOT / "runs"
-THREADS = 1  # two runs beside each other get more out of two cores than one with two threads
+THREADS = {"small": 1, "medium": 2, "large": 2}  # small runs go two beside each other, which uses two cores best
 SMALL: dict[str, tuple[str, list[str]]] = {
     "dense": ("ptb-lstm-small", []),
     "iss": ("ptb-lstm-small-iss", []),
@@ -37,13 +36,18 @@ SMALL: dict[str, tuple[str, list[str]]] = {
     "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense"]),
 }
 """Name of a run: the recipe, and what is different from it."""
-SIZES = {"small": SMALL}
+MEDIUM: dict[str, tuple[str, list[str]]] = {
+    "lean": ("ptb-lstm-medium-lean", []),
+    "dense": ("ptb-lstm-medium", []),
+}
+SIZES = {"small": SMALL, "medium": MEDIUM}
+WIDTH = {"small": 200, "medium": 650}
 
 
 def command(size: str, name: str) -> list[str]:
     """The command line of a run."""
     recipe, more = SIZES[size][name]
-    return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(THREADS), *more]
+    return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(THREADS[size]), *more]
 
 
 def train(size: str, name: str) -> dict[str, Any]:
@@ -75,33 +79,34 @@ def course(intervals: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return parts
 
 
-def write_down(path: Path, name: str, found: dict[str, Any]) -> None:
+def write_down(size: str, name: str, found: dict[str, Any]) -> None:
     """Add a run to the results; those of other runs stay."""
+    path = RESULTS / f"ptb_{size}.json"
     known = json.loads(path.read_text()) if path.exists() else {"runs": {}}
-    known["environment"] = environment() | {"threads": THREADS}
+    known["environment"] = environment() | {"threads": THREADS[size]}
     known["runs"][name] = found
     path.write_text(json.dumps(known, indent=1) + "\n")
 
 
-def mult_adds(run: dict[str, Any], vocabulary: int = 10_000) -> int:
-    """For a word: four gates of every layer, and the scores."""
-    sizes = [run["embedding"], *run["widths"]]
+def mult_adds(sizes: list[int], vocabulary: int = 10_000) -> int:
+    """For a word, of an embedding and layers of these sizes: four gates of every layer, and the scores."""
     return sum(4 * m * (n + m) for n, m in pairwise(sizes)) + sizes[-1] * vocabulary
 
 
-def table(runs: dict[str, Any]) -> str:
-    """Perplexity, widths, size and epochs of every run."""
-    first = mult_adds(runs["dense"])
+def table(runs: dict[str, Any], width: int) -> str:
+    """Perplexity, widths, size and epochs of every run; the dense model has layers of this width."""
+    first = mult_adds([width] * 3)
     lines = [
         "| run | validation | test | embedding, layers | weights | mult-adds | epochs | training time |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, run in runs.items():
-        widths = ", ".join(map(str, [run["embedding"], *run["widths"]]))
+        sizes = [run["embedding"], *run["widths"]]
+        widths, cost = ", ".join(map(str, sizes)), mult_adds(sizes)
         lines.append(
             f"| {name} | {run['valid']:.2f} | {run['test']:.2f} | {widths} | {run['weights'] / 1e6:.2f} M | "
-            f"{mult_adds(run) / 1e6:.2f} M ({first / mult_adds(run):.2f} times fewer) | {len(run['epochs'])} | "
-            f"{format(run['time'], '.2f') if 'time' in run else 'not measured'} |"
+            f"{cost / 1e6:.2f} M ({first / cost:.2f} times fewer) | {len(run['epochs'])} | "
+            f"{'1' if name == 'dense' else format(run['time'], '.2f') if 'time' in run else 'not measured'} |"
         )
     commands = "\n".join(run["command"] for run in runs.values())
     return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"
@@ -111,7 +116,7 @@ def write_page(size: str) -> None:
     """The table of one size in docs/reproduce.md, from what has been written down."""
     runs = json.loads((RESULTS / f"ptb_{size}.json").read_text())["runs"]
     ordered = {name: runs[name] for name in SIZES[size] if name in runs}
-    PAGE.write_text(between_marks(PAGE.read_text(), table(ordered), size))
+    PAGE.write_text(between_marks(PAGE.read_text(), table(ordered, WIDTH[size]), size))
 
 
 def main() -> None:
@@ -126,7 +131,7 @@ def main() -> None:
         parser.error(f"no run is called {', '.join(sorted(unknown))}. There are {', '.join(SIZES[options.size])}.")
     done = json.loads(path.read_text())["runs"] if path.exists() else {}
     for name in [] if options.table else options.runs or [name for name in SIZES[options.size] if name not in done]:
-        write_down(path, name, train(options.size, name))
+        write_down(options.size, name, train(options.size, name))
     write_page(options.size)
 
 
