@@ -65,17 +65,15 @@ class Export:
 
     def run(self) -> None:
         """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
-        import torch
-
         import leanrnn
+        from leanrnn.recipes.onnx import export_language_model
 
-        model, example = Given(self.source, self.factory, self.example, batch=2, steps=5).model()
-        about, outputs = leanrnn.about(model_file(self.source)), None
+        path = model_file(self.source)
         if self.factory is None:
-            state = [(torch.zeros(1, 2, width), torch.zeros(1, 2, width)) for width in model.widths]  # type: ignore[union-attr]
-            outputs = ["scores", *(f"{part}_{i}" for i in range(len(state)) for part in "hc")]
-            example = (example, state)
-        written = leanrnn.export(model, example, self.out, outputs=outputs, about=about, fixed=self.fixed)
+            written = export_language_model(path, self.out)
+        else:
+            model, example = Given(self.source, self.factory, self.example).model()
+            written = leanrnn.export(model, example, self.out, about=leanrnn.about(path), fixed=self.fixed)
         if self.json:
             print_json(asdict(written) | {"path": str(written.path)})
             return
