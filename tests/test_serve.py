@@ -7,28 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from served import LETTERS, PTB, WORDS, exported
 
 import leanrnn
-from leanrnn.recipes import Config
 from leanrnn.recipes.generate import generate
-from leanrnn.recipes.model import LanguageModel
-from leanrnn.recipes.onnx import export_language_model
 
 SERVE = Path(__file__).parents[1] / "examples" / "serve_onnx.py"
-WORDS = ["<unk>", *"the a list of items is not , . ( ) returns method".split()]
-LETTERS = ["<unk>", *" abcdeT."]
-PTB = ["the", "<eos>", "<unk>", "n't", "of", "a"]
-
-
-def exported(folder: Path, words: list[str], **settings: str) -> tuple[Path, LanguageModel]:
-    """A model whose next word depends much on the last, as a file."""
-    config = Config(embedding=16, widths=(24, 20), **settings)
-    model = LanguageModel(len(words), config.embedding, config.widths)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=1.0 if parameter.dim() > 1 else 0.1)
-    leanrnn.save(model, folder / "model.safetensors", about={"config": config.to_json(), "words": words})
-    export_language_model(folder / "model.safetensors", folder / "model.onnx")
-    return folder / "model.onnx", model
 
 
 def serve(*arguments: object, code: int = 0) -> str:
@@ -42,8 +26,8 @@ def serve(*arguments: object, code: int = 0) -> str:
 @pytest.mark.parametrize(
     ("words", "settings", "prompt", "tokens"),
     [
-        (WORDS, {"corpus": "text"}, "This method, unheard of", ["<unk>", "method", ",", "<unk>", "of"]),
-        (LETTERS, {"corpus": "text", "tokens": "character"}, "The aT", ["T", "<unk>", "e", " ", "a", "T"]),
+        (WORDS, {}, "This method, unheard of", ["<unk>", "method", ",", "<unk>", "of"]),
+        (LETTERS, {"tokens": "character"}, "The aT", ["T", "<unk>", "e", " ", "a", "T"]),
         (PTB, {"corpus": "ptb"}, "Of n't\nthe zoo", ["of", "n't", "<eos>", "the", "<unk>"]),
     ],
 )
@@ -57,20 +41,20 @@ def test_greedy_is_what_the_model_says(tmp_path, words, settings, prompt, tokens
 
 
 def test_chance_has_a_seed_and_never_names_the_unknown(tmp_path):
-    path, _ = exported(tmp_path, WORDS, corpus="text")
+    path, _ = exported(tmp_path, WORDS)
     one, same, other = (serve(path, "the list", "--count", 60, "--seed", s).rpartition("\n")[0] for s in (1, 1, 2))
     one, same, other = (text.splitlines()[0] for text in (one, same, other))
     assert one == same != other and "<unk>" not in one + other
 
 
 def test_eight_bits_are_served_too(tmp_path):
-    path, _ = exported(tmp_path, WORDS, corpus="text")
+    path, _ = exported(tmp_path, WORDS)
     small = leanrnn.quantize(path).path
     assert serve(small, "the list", "--count", 5).startswith("the list ")
 
 
 def test_nothing_of_torch_or_leanrnn_is_imported(tmp_path):
-    path, _ = exported(tmp_path, WORDS, corpus="text")
+    path, _ = exported(tmp_path, WORDS)
     code = (
         f"import runpy, sys; sys.argv = ['serve', {str(path)!r}, 'the']\n"
         f"try: runpy.run_path({str(SERVE)!r}, run_name='__main__')\n"
@@ -83,7 +67,7 @@ def test_nothing_of_torch_or_leanrnn_is_imported(tmp_path):
 
 
 def test_mistakes_are_one_sentence_and_what_to_do(tmp_path):
-    path, model = exported(tmp_path, WORDS, corpus="text")
+    path, model = exported(tmp_path, WORDS)
     assert "there is no file nowhere.onnx" in serve("nowhere.onnx", "the", code=2)
     (tmp_path / "text.onnx").write_text("no model")
     assert "is not a language model that leanrnn has exported" in serve(tmp_path / "text.onnx", "the", code=2)
