@@ -52,18 +52,25 @@ class Model:
     def write(self, prompt: str, count: int, temperature: float = 0.8, seed: int = 0) -> Iterator[str]:
         """Tokens that follow the prompt; temperature 0 takes the likeliest each time."""
         random = np.random.default_rng(seed)
-        first, *others = self.session.get_inputs()
-        state = [np.zeros((1, 1, each.shape[-1]), np.float32) for each in others]
-        given = self.tokens(prompt)
-        if not given:
+        scores, state = None, self.start()
+        for token in self.tokens(prompt):
+            scores, state = self.step(token, state)
+        if scores is None:
             raise Mistake("there is nothing to go on from. Give some words.")
         for _ in range(count):
-            # The whole prompt at first, then only the newest token: all that was before is in the state.
-            feed = {first.name: np.array(given, np.int64)[:, None]}
-            feed |= {each.name: value for each, value in zip(others, state, strict=True)}
-            scores, *state = self.session.run(None, feed)
-            given = [self._choose(scores[-1, 0], temperature, random)]
-            yield self.words[given[0]]
+            token = self._choose(scores, temperature, random)
+            yield self.words[token]
+            scores, state = self.step(token, state)
+
+    def start(self) -> list[np.ndarray]:
+        """The state before the first token."""
+        return [np.zeros((1, 1, each.shape[-1]), np.float32) for each in self.session.get_inputs()[1:]]
+
+    def step(self, token: int, state: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Scores of what may follow a token, and the state to go on with: all that was before is in it."""
+        names = [each.name for each in self.session.get_inputs()]
+        scores, *after = self.session.run(None, dict(zip(names, [np.array([[token]]), *state], strict=True)))
+        return scores[0, 0], after
 
     def _choose(self, scores: np.ndarray, temperature: float, random: np.random.Generator) -> int:
         if UNKNOWN in self.words:

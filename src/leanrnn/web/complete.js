@@ -204,7 +204,8 @@ async function follow(mine) {
 
 function take() {
   if (!suggested) return;
-  box.setRangeText(suggested, box.value.length, box.value.length, "end");
+  const line = data.kind === "character" ? suggested : `${suggested} `; // the last word is no beginning of another
+  box.setRangeText(line, box.value.length, box.value.length, "end");
   changed();
   box.focus();
 }

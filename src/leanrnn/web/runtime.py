@@ -82,8 +82,8 @@ def _pack(package: str, folder: Path) -> Path:
         raise ExportError(f"npm did not get {package} within {MINUTES} minutes. Try again.") from error
     found = list(folder.glob("*.tgz"))
     if done.returncode or not found:
-        told = [line.split(maxsplit=2)[-1] for line in done.stderr.splitlines() if line.startswith("npm error")]
-        reason = next((line for line in told if " " in line), f"it ended with {done.returncode}")
+        told = [line.removeprefix("npm error ") for line in done.stderr.splitlines() if line.startswith("npm error ")]
+        reason = ", ".join(told[:3])[:200] or f"it ended with {done.returncode}"
         raise ExportError(f"npm could not get {package} ({reason}). Try again with a network.")
     return found[0]
 
