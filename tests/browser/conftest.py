@@ -89,9 +89,7 @@ class Browser:
         """Addresses asked for since the page was opened, besides the page itself; ``data:`` and ``blob:`` are none."""
         self._collect()
         asked = [
-            event["params"]["request"]["url"]
-            for event in self._seen
-            if event["method"] == "Network.requestWillBeSent"
+            event["params"]["request"]["url"] for event in self._seen if event["method"] == "Network.requestWillBeSent"
         ]
         here = self.driver.current_url.partition("#")[0]
         return [url for url in asked if url.partition("#")[0] != here and not url.startswith(("data:", "blob:"))]

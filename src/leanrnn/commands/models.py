@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from leanrnn.commands.artefacts import Given, Source, load, model_file
+from leanrnn.commands.artefacts import Given, Source, load
 from leanrnn.commands.printing import print_json, print_table
 
 __all__ = ["Export", "Quantize", "Shrink"]
@@ -31,6 +31,7 @@ class Shrink:
         """Shrink, prove, write."""
         import leanrnn
         from leanrnn.recipes.job import example
+        from leanrnn.runs import model_file
 
         path = model_file(self.source)
         model = load(path)
@@ -68,6 +69,7 @@ class Export:
         import torch
 
         import leanrnn
+        from leanrnn.runs import model_file
 
         model, example = Given(self.source, self.factory, self.example, batch=2, steps=5).model()
         about, outputs = leanrnn.about(model_file(self.source)), None
