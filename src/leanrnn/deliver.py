@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from rich.table import Table
 import leanrnn
 from leanrnn.deploy.files import inputs_for, said
 from leanrnn.deploy.runtimes import caller, in_turns, peak_of_fresh_process, quartiles, timed
+from leanrnn.environment import environment
 from leanrnn.errors import ExportError
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.onnx import export_language_model, perplexity_of_file
 from leanrnn.recipes.text import Text
 from leanrnn.report.page import html
-from leanrnn.report.story import read_story
+from leanrnn.report.story import read_stories
+from leanrnn.runs import write_whole
 from leanrnn.web.page import write_page
 from leanrnn.web.runtime import fetch
 
@@ -58,7 +61,7 @@ def deliver(out: Path, text: Text, config: Config, prompt: str) -> list[str]:
         print(f"Nothing was exported: {missing}")
         return []
     files = _export(out, text, config)
-    rows = _times(files, {"batch": config.batch, "time": config.window})
+    rows = _times(files)
     return [*_report(out, rows), *_page(out, files, prompt)]
 
 
@@ -77,8 +80,8 @@ def _export(out: Path, text: Text, config: Config) -> list[File]:
 # 2. Times in onnxruntime, all files in turns: a word at a time, as one serves it, and many at once.
 
 
-def _times(files: list[File], many: dict[str, int]) -> list[dict[str, Any]]:
-    one, threads = {"batch": 1, "time": 1}, torch.get_num_threads()
+def _times(files: list[File]) -> list[dict[str, Any]]:
+    one, many, threads = {"batch": 1, "time": 1}, {"batch": 10, "time": 30}, torch.get_num_threads()
     calls = {
         (file, sizes is many): caller("onnxruntime", file.path, inputs_for(said(file.path), sizes), count)
         for sizes, count in ((one, 1), (many, threads))
@@ -111,8 +114,9 @@ def _report(out: Path, rows: list[dict[str, Any]]) -> list[str]:
     if missing := _missing("report"):
         print(f"No report: {missing}")
         return []
-    page = out / "report.html"
-    page.write_text(html([read_story(out / name) for name in ("dense", "lean")], rows), encoding="utf-8")
+    page, runs = out / "report.html", [out / "dense", out / "lean"]
+    command = shlex.join(["leanrnn", "report", *map(str, runs), "--out", str(page)])
+    write_whole(page, html(read_stories(runs), rows, environment(), command))
     return [f"{page}: how both were trained, and what is left of the weights."]
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from leanrnn.commands.artefacts import Given, Source, load, model_file
+from leanrnn.commands.artefacts import Given, Source, load
 from leanrnn.commands.printing import print_json, print_table
 
 __all__ = ["Export", "Quantize", "Shrink"]
@@ -31,6 +31,7 @@ class Shrink:
         """Shrink, prove, write."""
         import leanrnn
         from leanrnn.recipes.job import example
+        from leanrnn.runs import model_file
 
         path = model_file(self.source)
         model = load(path)
@@ -67,6 +68,7 @@ class Export:
         """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
         import leanrnn
         from leanrnn.recipes.onnx import export_language_model
+        from leanrnn.runs import model_file
 
         path = model_file(self.source)
         if self.factory is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from leanrnn.deploy.files import said
 from leanrnn.errors import ExportError
+from leanrnn.runs import write_whole
 from leanrnn.web.runtime import Runtime, fetch
 
 __all__ = ["write_page"]
@@ -54,7 +55,7 @@ def write_page(
     packed = {"runtime-script": runtime.script, "runtime-wasm": runtime.wasm}
     packed |= {name: gzip.compress(path.read_bytes(), mtime=0) for name, path in files.items()}
     target = Path(out)
-    target.write_text(_filled(data, packed), encoding="utf-8")
+    write_whole(target, _filled(data, packed))
     return target
 
 
