@@ -121,6 +121,7 @@ def _report(out: Path, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _page(out: Path, files: list[File], prompt: str) -> list[str]:
+    print("A page that runs the lean model in a browser; the first time npm fetches what runs it ...", flush=True)
     try:
         runtime = fetch()
     except ExportError as error:

@@ -1,6 +1,6 @@
 """``leanrnn demo``: one small language model, trained twice at a time, dense and lean. Read it from top to bottom.
 
-The text is the documentation that comes with Python itself, so nothing is downloaded. Both models read the same
+The text is the documentation that comes with Python itself, so none is downloaded. Both models read the same
 batches in the same order and for about the same time; the lean one is penalised for every group of weights that is not
 zero, and loses those that are, so that it soon reads several times as fast. What becomes of them then is in deliver.py.
 """

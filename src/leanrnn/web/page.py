@@ -83,14 +83,14 @@ def _facts(path: Path, about: dict[str, Any]) -> dict[str, Any]:
 def _filled(data: dict[str, Any], packed: dict[str, bytes]) -> str:
     """The page's parts, each put into its place."""
     home = resources.files(__package__)
-    parts = {name: home.joinpath(f"complete.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
+    names = ("complete.html", "complete.css", "models.js", "complete.js")
+    page, style, *scripts = (home.joinpath(name).read_text(encoding="utf-8") for name in names)
     blocks = [
         f'<script type="application/gzip" id="{name}">{base64.b64encode(content).decode()}</script>'
         for name, content in packed.items()
     ]
     # A word of the vocabulary must not end the element it stands in.
     told = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-    page = parts["html"]
-    for place, text in {"css": parts["css"], "js": parts["js"], "data": told, "packed": "\n".join(blocks)}.items():
+    for place, text in {"css": style, "js": "\n".join(scripts), "data": told, "packed": "\n".join(blocks)}.items():
         page = page.replace(f"{{{{{place}}}}}", text, 1)
     return page
