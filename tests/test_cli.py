@@ -148,6 +148,7 @@ print(without > 100 * max(1, held[-1]), without, held)
     assert done.stdout.startswith("True"), done.stdout
 
 
+@pytest.mark.slow
 def test_demo_on_a_shorter_text(capsys, monkeypatch, folder):
     from leanrnn import deliver, demo
     from leanrnn.recipes.config import Config

@@ -49,14 +49,12 @@ def tokens(text: str) -> list[str]:
 
 def shown(browser, name: str, wanted: list[str]) -> None:
     """Wait until a model's words are these."""
+    text = f"document.getElementById('{name}').textContent"
     try:
-        browser.wait(f"""({FOUND})(document.getElementById('{name}').textContent) === {" ".join(wanted)!r}""")
+        browser.wait(rf"({text}.match(/\w+|[^\w\s]/g) ?? []).join(' ') === '{' '.join(tokens(' '.join(wanted)))}'")
     except TimeoutError:
-        assert tokens(browser.run(f"document.getElementById('{name}').textContent")) == wanted
+        assert tokens(browser.run(text)) == wanted
         raise
-
-
-FOUND = r"(text) => (text.match(/\w+|[^\w\s]/g) ?? []).join(' ')"
 
 
 def test_both_models_write_what_onnxruntime_writes(browser, files):

@@ -75,7 +75,7 @@ def _pack(package: str, folder: Path) -> Path:
     npm = shutil.which("npm")
     if npm is None:
         raise ExportError(f"{package} comes with npm, which is not installed. Install Node.js, which brings it.")
-    command = [npm, "pack", package, "--pack-destination", str(folder), "--ignore-scripts", "--fetch-retries=1"]
+    command = [npm, "pack", package, "--pack-destination", str(folder), "--ignore-scripts", "--fetch-retries=0"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60 * MINUTES, cwd=folder)
     except subprocess.TimeoutExpired as error:
