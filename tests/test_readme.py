@@ -21,6 +21,7 @@ TEXT = {"text", ""}
 NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python benchmarks/", "python examples/")
 # The same commands on a small text are in test_train.py.
 NOT_RUN += tuple(f"leanrnn {rest}" for rest in ("train", "measure runs/", "shrink runs/", "export runs/", "quantize"))
+NOT_RUN += ("leanrnn report",)  # in test_report.py
 
 
 class Block(NamedTuple):

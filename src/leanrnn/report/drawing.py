@@ -52,12 +52,19 @@ def panel(title: str, told: str, draw: Callable[[Any], None], high: float = 2.1,
         draw(axis)
         figure.suptitle(title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
         if legend:
-            names = axis.get_legend_handles_labels()[1]
-            columns = max(1, min(len(names), 44 // (4 + max(map(len, names)))))  # as many as there is room for
-            axis.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns)
+            _legend(axis)
         file = io.StringIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     return _inlined(file.getvalue()).replace("<svg", f'<svg role="img" aria-label="{escape(told, quote=True)}"', 1)
+
+
+def _legend(axis: Any) -> None:
+    """Above the axes, in as many columns as there is room for, to be read line by line."""
+    shapes, names = axis.get_legend_handles_labels()
+    columns = max(1, min(len(names), 40 // (4 + max(map(len, names)))))
+    order = [i for first in range(columns) for i in range(first, len(names), columns)]
+    chosen = ([shapes[i] for i in order], [names[i] for i in order])
+    axis.legend(*chosen, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns)
 
 
 def _inlined(text: str) -> str:

@@ -12,6 +12,7 @@ import leanrnn
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.measure import mult_adds
 from leanrnn.norms import group_norms
+from leanrnn.recipes.config import Config
 from leanrnn.recipes.job import example
 from leanrnn.recipes.model import LanguageModel, load_language_model
 from leanrnn.runs import model_file
@@ -100,7 +101,7 @@ def _story(folder: Path, name: str) -> Story:
         raise RunError(f"{folder} is no run. Name a folder that leanrnn train has written.")
     try:
         return _read(folder, name)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise RunError(
             f"{folder} cannot be read as a run ({reason}). A file of it is damaged, or not from leanrnn train."
@@ -113,6 +114,7 @@ def _read(folder: Path, name: str) -> Story:
     epochs = [line for line in _lines(folder / "metrics.jsonl") if line["kind"] == "epoch"]
     if not epochs:
         raise RunError(f"{folder} has no whole epoch yet. Wait for the first one to end.")
+    _check(about, epochs, result)
     file = model_file(folder)
     model, first = load_language_model(file).eval(), leanrnn.about(file)["config"]
     groups = leanrnn.discover(model, example(), scope="all")
@@ -123,6 +125,16 @@ def _read(folder: Path, name: str) -> Story:
     return Story(
         name, folder, about, first, epochs, result, environment, model, whole_plan(model), groups, norms, *costs
     )
+
+
+def _check(about: dict[str, Any], epochs: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
+    """What a page needs is looked up here, so that nothing is missing when it is written."""
+    Config.from_json(about["config"])
+    for line in epochs:
+        _ = [float(line[key]) for key in ("epoch", "rate", "train", "valid", "seconds")]
+        _ = [dict(line[key]) for key in ("widths", "alive")]
+    if result is not None:
+        _ = [float(result[key]) for key in ("valid", "test", "difference")]
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -34,12 +34,9 @@ class _Matrix:
 
 
 def strips(story: Story) -> list[str]:
-    """A pair of panels for every recurrent layer and for the output layer, to one scale."""
-    found = []
-    for each in _matrices(story):
-        told = [", before the cut", ", after it"] if each.before.shape != each.after.shape else [""]
-        found += [_panel(each, which, words) for which, words in enumerate(told)]
-    return found
+    """Every recurrent layer and the output layer: a pair of panels to one scale, or one where nothing was cut."""
+    told = [", before the cut", ", after it"] if story.sizes != story.first_sizes else [""]
+    return [_panel(each, which, words) for each in _matrices(story) for which, words in enumerate(told)]
 
 
 def _panel(matrix: _Matrix, which: int, words: str) -> str:
