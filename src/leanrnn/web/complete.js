@@ -1,6 +1,7 @@
 // The page: what is typed, what is suggested, and how the two models compare. models.js stands before this.
 
-const TURNS = 8; // of each model after every change of the text
+const TURNS = 24; // of each model after every change of the text
+const WARM_UP = 4; // turns before the first: browsers compile a second time, better, what runs often
 const QUIET = 800; // milliseconds without typing after which a screen reader is told
 
 const box = at("text");
@@ -41,7 +42,7 @@ async function follow(mine) {
     const found = await models[name].complete(text);
     await pause();
     if (mine !== version) return;
-    at(`${name}-words`).textContent = found.line.trim();
+    at(`${name}-words`).textContent = (found.begun + found.line).trim();
     if (name === "lean") {
       heard = found.heard;
       suggest(found.line);
@@ -127,8 +128,10 @@ box.setSelectionRange(box.value.length, box.value.length);
 box.focus();
 try {
   models = await load();
-  for (const model of Object.values(models)) await model.turn([Math.max(unknown, 0)]); // the first turn is slow
-  for (const model of Object.values(models)) model.times = [];
+  for (const model of Object.values(models)) {
+    for (let i = 0; i < WARM_UP; i += 1) await model.turn([0]);
+    model.times = [];
+  }
   at("state").textContent = "";
   document.body.dataset.state = "ready";
   changed();

@@ -2,8 +2,8 @@
 
 const COUNT = 12; // words of a completion
 const LETTERS = 60; // and of a model that writes letters
-const TURN = 40; // tokens a model reads in a row while it is timed: clocks of browsers are coarse
-const KEPT = 24; // turns the median is of
+const TURN = 16; // tokens a model reads in a row while it is timed: clocks of browsers are coarse, processors interrupted
+const KEPT = 48; // turns the median is of
 const UNKNOWN = "<unk>";
 
 const at = (id) => document.getElementById(id);
@@ -83,7 +83,7 @@ class Model {
   /** The likeliest words after a text, as the rest of the text: the first one goes on with the word begun. */
   async complete(text) {
     const { given, begun } = parts(text);
-    if (!given.length) return { line: "", heard: [] };
+    if (!given.length) return { line: "", begun, heard: [] };
     let { scores, state } = await this.after(given);
     const words = [];
     const heard = [...given];
@@ -95,7 +95,7 @@ class Model {
       if (words.length < count) ({ scores, state } = await this.step(best, state));
     }
     const rest = begun ? words[0].slice(begun.length) + written(words.slice(1), text) : written(words, text);
-    return { line: rest, heard };
+    return { line: rest, begun, heard };
   }
 
   /** Milliseconds a token, over one turn of reading a text with its completion. */
