@@ -19,6 +19,7 @@ SOFT = "#7d8794"
 COLOURS = ("#2f7fc1", "#cf5d0a", "#0c9068", "#b0609c", "#8f7a14", "#6b7f90", "#c2485f", "#4f8f9f")
 WIDE = 3.3
 """Inches; a phone shows it at about its own size."""
+LINE = 0.17  # inches, of a legend
 LOOK: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "leanrnn", "font.family": "sans-serif", "font.size": 8.5,
     "axes.titlesize": 9, "text.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK,
@@ -47,24 +48,25 @@ def panel(title: str, told: str, draw: Callable[[Any], None], high: float = 2.1,
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(WIDE, high), layout="constrained")
+        figure = Figure(layout="constrained")
         axis = figure.subplots()
         draw(axis)
+        lines = _legend(axis) if legend else 0
+        figure.set_size_inches(WIDE, high + LINE * max(0, lines - 1))
         figure.suptitle(title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
-        if legend:
-            _legend(axis)
         file = io.StringIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     return _inlined(file.getvalue()).replace("<svg", f'<svg role="img" aria-label="{escape(told, quote=True)}"', 1)
 
 
-def _legend(axis: Any) -> None:
-    """Above the axes, in as many columns as there is room for, to be read line by line."""
+def _legend(axis: Any) -> int:
+    """Above the axes, in as many columns as there is room for, to be read line by line; how many lines it has."""
     shapes, names = axis.get_legend_handles_labels()
     columns = max(1, min(len(names), 40 // (4 + max(map(len, names)))))
     order = [i for first in range(columns) for i in range(first, len(names), columns)]
     chosen = ([shapes[i] for i in order], [names[i] for i in order])
     axis.legend(*chosen, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns)
+    return -(-len(names) // columns)
 
 
 def _inlined(text: str) -> str:

@@ -12,7 +12,7 @@ from leanrnn.report.drawing import COLOURS, panel
 from leanrnn.report.labels import apart
 from leanrnn.report.story import Story
 
-__all__ = ["course", "latency", "layer", "norms", "trade"]
+__all__ = ["course", "latency", "layer", "marks", "norms", "trade"]
 
 MARKS = "os^Dvph*"
 BAR = 0.17  # inches a bar
@@ -107,6 +107,15 @@ def _norms(story: Story, name: str, first: int, dense: Story | None) -> str:
     return panel(f"{layer(name).capitalize()}: groups by norm", told, draw, legend=dense is not None)
 
 
+def marks(stories: Sequence[Story]) -> list[str]:
+    """What stands beside the point of a run: its name, or a number where there would be no room for names. ::
+
+    marks(stories)  # ["dense", "lean"]
+    """
+    names = [story.name for story in stories]
+    return names if len(names) < 7 and max(map(len, names)) < 13 else [str(i + 1) for i in range(len(names))]
+
+
 def trade(stories: Sequence[Story]) -> list[str]:
     """Quality against size, a point a run."""
     costs = {"million mult-adds a word": [story.mult_adds / 1e6 for story in stories]}
@@ -121,7 +130,7 @@ def trade(stories: Sequence[Story]) -> list[str]:
             axis.margins(y=0.14)
             axis.set_xlabel(size)
             axis.grid()
-            apart(axis, [story.name for story in stories], values, perplexities)
+            apart(axis, marks(stories), values, perplexities)
 
         points = zip(stories, values, perplexities, strict=True)
         told = "; ".join(f"{story.name} {y:.2f} at {x:.3g}" for story, x, y in points)
@@ -154,7 +163,7 @@ def _bars(rows: Sequence[dict[str, Any]], threads: int) -> str:
 
     title = f"Milliseconds, {threads} thread{'s' if threads > 1 else ''}"
     told = "; ".join(f"{row['model']} in {row['runtime']} {row['milliseconds']:.2f}" for row in rows)
-    high = 0.9 + BAR * len(rows) + 0.06 * len(runtimes) + 0.16 * ((len(models) - 1) // 3)
+    high = 0.9 + BAR * len(rows) + 0.06 * len(runtimes)
     return panel(title, f"{title}: {told}.", draw, high, legend=True)
 
 

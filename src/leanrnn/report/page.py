@@ -65,7 +65,11 @@ def html(
 
 
 def _trade(stories: Sequence[Story]) -> str:
-    return _figure(figures.trade(stories), "A point a run; further left is smaller, lower is better.", "two")
+    told = "A point a run; further left is smaller, lower is better."
+    pairs = [(mark, story.name) for mark, story in zip(figures.marks(stories), stories, strict=True)]
+    if any(mark != name for mark, name in pairs):
+        told += " The runs are " + ", ".join(f"{mark} {name}" for mark, name in pairs) + "."
+    return _figure(figures.trade(stories), told, "two")
 
 
 def _times(rows: Sequence[dict[str, Any]]) -> str:
@@ -80,7 +84,7 @@ def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
     told = "Training text is judged while training, with dropout on, validation text without."
     yield _figure(figures.course(story), f"{told} Seconds are of training alone.", "three")
     yield f"<h3>{'What is left of the weights' if cut else 'Weights'}</h3>"
-    told = "Blue where a weight is not zero, pale where it is; rows and columns are sampled evenly."
+    told = "Blue where a weight is not zero, faint where it is; rows and columns are sampled evenly."
     if cut:
         told += (
             " Before the cut, what went is empty: rows and columns as a whole, and those of a component everywhere. "
@@ -129,7 +133,10 @@ def _table(table: Table, name: str) -> str:
     top = "".join(f'<th scope="col"{kind}>{escape(text)}</th>' for text, kind in zip(head, kinds, strict=True))
     body = ""
     for first, *rest in rows:
-        cells = "".join(f"<td{kind}>{_cell(text, kind)}</td>" for text, kind in zip(rest, kinds[1:], strict=True))
+        cells = "".join(
+            f"<td{kind}>{_cell(text, bool(kind) or len(head) < 6)}</td>"
+            for text, kind in zip(rest, kinds[1:], strict=True)
+        )
         body += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>\n'
     many = ' class="many"' if len(rows) > 12 else ""
     label = f'role="region" aria-label="{escape(name, quote=True)}" tabindex="0"'
@@ -138,9 +145,9 @@ def _table(table: Table, name: str) -> str:
     )
 
 
-def _cell(text: str, kind: str) -> str:
-    """Only long text and sums of widths may be broken."""
-    return escape(text) if kind or "+" in text else escape(text).replace(" ", "&nbsp;")
+def _cell(text: str, narrow: bool) -> str:
+    """Words, and sums of widths in a table of few columns, may be broken; nothing else."""
+    return escape(text) if narrow else escape(text).replace(" ", "&nbsp;")
 
 
 def _kind(cells: Sequence[str]) -> str:

@@ -34,7 +34,8 @@ figcaption, .note { color: var(--soft); font-size: .9rem; max-width: 44rem; marg
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; vertical-align: top; padding: .35rem 0 .35rem 1.25rem; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
-th { font-weight: 400; } thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
+th { font-weight: 400; } thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal;
+  line-height: 1.3; }
 th:first-child { text-align: left; padding-left: 0; position: sticky; left: 0; background: var(--paper); }
 th.words, td.words { text-align: left; }
 th.long, td.long { white-space: normal; min-width: 11rem; overflow-wrap: anywhere; }

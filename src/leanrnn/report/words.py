@@ -20,8 +20,8 @@ Table = tuple[list[str], list[list[str]]]
 
 
 def summary(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What happened, in plain words: a paragraph a run, and one that compares them."""
-    found = [_sentence(story) for story in stories]
+    """What happened, in plain words: how the runs compare, and a paragraph for each."""
+    found = []
     if len(stories) > 1:
         best, small = min(stories, key=lambda story: story.valid), min(stories, key=lambda story: story.mult_adds)
         text = f"Of the {len(stories)} runs {best.name} has the best validation perplexity"
@@ -38,7 +38,7 @@ def summary(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> list[st
             f"The fastest was {fast['model']} in {fast['runtime']} with {_threads(fast['threads'])}: "
             f"{fast['milliseconds']:.2f} ms a call."
         )
-    return found
+    return [*found, *map(_sentence, stories)]
 
 
 def _sentence(story: Story) -> str:
@@ -61,7 +61,7 @@ def _sentence(story: Story) -> str:
 
 
 def runs_table(stories: Sequence[Story]) -> Table:
-    """A column a run."""
+    """A column a run, or a row where there are many."""
     rows = {
         "validation perplexity": [f"{story.valid:.2f}" for story in stories],
         "test perplexity": ["" if story.test is None else f"{story.test:.2f}" for story in stories],
@@ -73,7 +73,11 @@ def runs_table(stories: Sequence[Story]) -> Table:
         "epochs": [_epochs(story) for story in stories],
         "seconds of training": [f"{story.seconds:.0f}" for story in stories],
     }
-    return ["", *(story.name for story in stories)], [[name, *cells] for name, cells in rows.items()]
+    names = [story.name for story in stories]
+    if len(stories) < 5:
+        return ["", *names], [[name, *cells] for name, cells in rows.items()]
+    del rows["the same at first"]  # there is no room for it, and the layers of every run tell it
+    return ["", *rows], [[name, *cells] for name, *cells in zip(names, *rows.values(), strict=True)]
 
 
 def layers_table(story: Story) -> Table:
@@ -136,6 +140,8 @@ def markdown(stories: Sequence[Story], rows: Sequence[dict[str, Any]], measured:
 
 def title(stories: Sequence[Story]) -> str:
     """Of the page."""
+    if len(stories) > 3:
+        return f"What became of {len(stories)} runs"
     *most, last = (story.name for story in stories)
     return f"What became of {', '.join(most)} and {last}" if most else f"What became of {last}"
 
