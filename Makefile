@@ -13,7 +13,7 @@ MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test check format bench peers zoo published clean
+.PHONY: setup demo test test-browser check format bench peers zoo published clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -35,6 +35,15 @@ check: $(STAMP)
 
 test: check
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+# Pages in Chromium, which has to be installed: on Debian, apt-get install chromium chromium-driver.
+test-browser: $(VENV)/.browser
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
+
+$(VENV)/.browser: $(STAMP)
+	@echo "installing what drives a browser into $(VENV)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	@touch $@
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -148,8 +148,9 @@ print(without > 100 * max(1, held[-1]), without, held)
     assert done.stdout.startswith("True"), done.stdout
 
 
-def test_demo_on_a_shorter_text(capsys, monkeypatch):
-    from leanrnn import demo
+@pytest.mark.slow
+def test_demo_on_a_shorter_text(capsys, monkeypatch, folder):
+    from leanrnn import deliver, demo
     from leanrnn.recipes.config import Config
     from leanrnn.recipes.text import Text, read
 
@@ -160,11 +161,21 @@ def test_demo_on_a_shorter_text(capsys, monkeypatch):
     monkeypatch.setattr(demo, "read", shorter)
     small = {n: replace(c, embedding=20, widths=(24, 20)) for n, c in demo.CONFIGS.items()}
     monkeypatch.setattr(demo, "CONFIGS", small)
+    monkeypatch.setattr(deliver, "SECONDS", 0.1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))  # nothing is there,
+    monkeypatch.setenv("PATH", "")  # and nothing can be fetched
     assert main(["demo", "--epochs", "2", "--threads", "1", "--out", "made"]) == 0
     out = capsys.readouterr().out
     assert "mult-adds" in out and "lean  this method returns | " in out
     turns = [line.split()[0] for line in out.splitlines() if " epoch " in line]
     assert turns.count("dense") == 2 and turns.count("lean") == 4 and turns[:2] == ["dense", "lean"]
+    exported, eight, *_, without, last = out.splitlines()[-13:]
+    assert exported.startswith("Exported made/dense.onnx and made/lean.onnx: no more than ")
+    assert eight.startswith("In eight bits, made/lean.int8.onnx: validation perplexity ")
+    assert without.startswith("No page to type in: onnxruntime-web@") and "Install Node.js" in without
+    assert last.startswith("Open made/report.html: ") and "<svg" in Path("made/report.html").read_text()
+    assert not Path("made/complete.html").exists()
+    monkeypatch.setattr(demo, "deliver", lambda *_: ["the same again"])
     assert main(["demo", "--epochs", "2", "--threads", "1", "--out", "made", "--json"]) == 0  # nothing is trained again
     again = capsys.readouterr().out
     assert " epoch " not in again and json.loads(again[again.index("{") :])["lean"]["widths"]

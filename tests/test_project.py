@@ -18,15 +18,17 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only what stands before it (files of one folder among themselves as they like).
 ORDER = """errors components attributes groups layers surgery discovery operators discover
 norms schedule penalty threshold choose shrink training sparsify checkpoint environment measure factory deploy export
-quantize runs recipes demo report commands cli""".split()
+quantize runs recipes report web deliver demo commands cli""".split()
 USERS = {
     "recipes",
+    "deliver",
     "demo",
     "commands",
     "cli",
     "environment",
     "deploy",
     "report",
+    "web",
 }  # these use the public names only, as anybody would
 
 

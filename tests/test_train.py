@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tiny import SMALL, write_book
 
 import leanrnn
 from leanrnn.cli import main
 
-PARAGRAPH = "One day the small model met a large model and said that it knew the same words, only faster. " * 6
-SMALL = "--vocabulary 40 --held-out 0.2 --embedding 8 --widths 10 9 --epochs 2 --batch 4 --window 6 --threads 1".split()
-
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "book.txt").write_text("\n\n".join(f"{PARAGRAPH} {i}" for i in range(30)))
+    write_book(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LEANRNN_DATA", raising=False)
     return tmp_path

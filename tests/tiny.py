@@ -12,6 +12,9 @@ from leanrnn.recipes.loop import Epoch, train
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
 
+PARAGRAPH = "One day the small model met a large model and said that it knew the same words, only faster. " * 6
+SMALL = "--vocabulary 40 --held-out 0.2 --embedding 8 --widths 10 9 --epochs 2 --batch 4 --window 6 --threads 1".split()
+"""Options for ``leanrnn train text --data book.txt`` that take a second."""
 WORDS = 20
 SPARSE = Config(
     embedding=12, widths=(16, 14), window=5, batch=4, epochs=4, keep=0.9, rate=0.5, constant=2, strength=0.025,
@@ -28,6 +31,11 @@ def tiny_text() -> Text:
         return (torch.randint(1, 3, (count,), generator=generator)).cumsum(0) % WORDS
 
     return Text(words(1500), words(400), words(300), tuple(map(str, range(WORDS))))
+
+
+def write_book(folder: Path) -> None:
+    """Somebody's own text, ``book.txt``."""
+    (folder / "book.txt").write_text("\n\n".join(f"{PARAGRAPH} {i}" for i in range(30)))
 
 
 def settings(config: Config) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """``leanrnn demo``: one small language model, trained twice at a time, dense and lean. Read it from top to bottom.
 
-The text is the documentation that comes with Python itself, so nothing is downloaded. Both models read the same
+The text is the documentation that comes with Python itself, so none is downloaded. Both models read the same
 batches in the same order and for about the same time; the lean one is penalised for every group of weights that is not
-zero, and loses those that are, so that it soon reads several times as fast.
+zero, and loses those that are, so that it soon reads several times as fast. What becomes of them then is in deliver.py.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 
 import leanrnn
+from leanrnn.deliver import deliver
 from leanrnn.recipes import Config
 from leanrnn.recipes.generate import generate
 from leanrnn.recipes.loop import Epoch, Interval, train
@@ -85,6 +86,8 @@ def run(out: Path, *, threads: int | None = None, seed: int = 1, epochs: int | N
     print(f"{len(text.train):,} words to learn from, {len(text.valid):,} to judge by, {len(text.words):,} different.\n")
     results = _side_by_side(configs, text, out)
     _compare(results, text, out)
+    for page in deliver(out, text, configs["dense"], " ".join(PROMPT)):
+        print(f"Open {page}")
     return results
 
 

@@ -27,7 +27,7 @@ from leanrnn.checkpoint import save, write_tensors
 from leanrnn.environment import environment
 from leanrnn.errors import RunError
 
-__all__ = ["Run", "Saved"]
+__all__ = ["Run", "Saved", "model_file", "write_whole"]
 
 KEPT = 2
 """Checkpoints that stay: the newest, and one to fall back on."""
@@ -58,8 +58,9 @@ class Run:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, settings: Mapping[str, Any]) -> Iterator[Run]:
-        """Make the folder, or go on in one that was made with the same settings; nobody else may use it meanwhile."""
+    def open(cls, folder: Path, settings: Mapping[str, Any], started: Mapping[str, Any] | None = None) -> Iterator[Run]:
+        """Make the folder, or go on in one that was made with the same settings; nobody else may use it meanwhile.
+        ``started`` may differ from start to start, and is kept with the environment."""
         run = cls(folder)
         with _told(folder):
             run.checkpoints.mkdir(parents=True, exist_ok=True)
@@ -67,7 +68,7 @@ class Run:
             run._agree(settings)
             run._tidy()
             with (folder / "environment.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(environment()) + "\n")
+                file.write(json.dumps({**environment(), **(started or {})}) + "\n")
             yield run
 
     @property
@@ -133,10 +134,7 @@ class Run:
 
     def write(self, name: str, data: Mapping[str, Any]) -> None:
         """A JSON file of the folder, whole or not at all."""
-        part = self.folder / f".{name}.part"
-        part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        _to_disk(part)
-        part.replace(self.folder / name)
+        write_whole(self.folder / name, json.dumps(data, indent=1) + "\n")
 
     def result(self) -> dict[str, Any] | None:
         """What ``result.json`` says, if the run has ended."""
@@ -164,6 +162,34 @@ class Run:
                 f"{self.folder} holds a run with other settings: {told}. Name another folder with --out, "
                 "or use the settings it was begun with."
             )
+
+
+def model_file(source: Path) -> Path:
+    """The file of the model: itself, that of a finished run, or of the last checkpoint of one that is not. ::
+
+    model_file(Path("runs/mine"))  # runs/mine/model.safetensors
+    """
+    if source.is_file():
+        return source
+    finished, checkpoints = source / MODEL, sorted(source.glob(f"checkpoints/[0-9]*/{MODEL}"))
+    if finished.is_file() or checkpoints:
+        return finished if finished.is_file() else checkpoints[-1]
+    raise RunError(f"there is no model in {source}. Name a file, or a run that has written a checkpoint.")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """A file of text, whole or not at all. ::
+
+    write_whole(Path("report.html"), page)
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        _to_disk(part)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def _read_json(path: Path) -> dict[str, Any]:

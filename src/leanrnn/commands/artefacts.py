@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from leanrnn.errors import ConfigError, RunError
+from leanrnn.errors import ConfigError
 from leanrnn.factory import build
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Artefacts", "Given", "Source", "artefacts", "load", "model_file"]
+__all__ = ["Artefacts", "Given", "Source", "artefacts", "load"]
 
 Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE")]
 RUNTIMES = ("torch", "onnxruntime", "int8", "openvino")
@@ -38,6 +38,7 @@ class Given:
         import torch
 
         import leanrnn
+        from leanrnn.runs import model_file
 
         path = model_file(self.source)
         if self.factory is not None:
@@ -100,6 +101,7 @@ def artefacts(given: Given, folder: Path, wanted: tuple[str, ...] = ()) -> Artef
     import leanrnn
     from leanrnn.deploy.files import inputs_for, said
     from leanrnn.deploy.runtimes import installed
+    from leanrnn.runs import model_file
 
     if unknown := set(wanted) - set(RUNTIMES):
         raise ConfigError(f"there is no runtime {unknown.pop()!r}. Choose of {', '.join(RUNTIMES)}.")
@@ -130,17 +132,6 @@ def artefacts(given: Given, folder: Path, wanted: tuple[str, ...] = ()) -> Artef
         found.sizes = {name: sizes.get(name, given.steps) for name in free}
         found.inputs = inputs_for(about, found.sizes)
     return found
-
-
-def model_file(source: Path) -> Path:
-    """The file of the model: itself, that of a finished run, or of the last checkpoint of one that is not."""
-    if source.is_file():
-        return source
-    finished = source / "model.safetensors"
-    checkpoints = sorted(source.glob("checkpoints/[0-9]*/model.safetensors"))
-    if finished.is_file() or checkpoints:
-        return finished if finished.is_file() else checkpoints[-1]
-    raise RunError(f"there is no model in {source}. Name a file, or a run that has written a checkpoint.")
 
 
 def load(path: Path) -> Any:

@@ -13,10 +13,11 @@ __all__ = ["Demo"]
 
 @dataclass(frozen=True)
 class Demo:
-    """Train a small language model dense and lean side by side, and compare. No download, about seven minutes."""
+    """Train a small language model dense and lean side by side, compare, export, and show both in pages. About eight
+    minutes; no data is downloaded."""
 
     out: Path = Path("leanrnn-demo")
-    """Folder for the two runs; interrupted, the same command goes on."""
+    """Folder for the two runs, their files and pages; interrupted, the same command goes on."""
     epochs: int | None = None
     """Passes of the dense model over the text; the lean one makes more than twice as many, in about the same time."""
     seed: int = 1

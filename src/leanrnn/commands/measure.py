@@ -65,7 +65,7 @@ class Measure:
 
 def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float) -> Iterator[dict[str, Any]]:
     """Times, sizes and memory of every model in every runtime it has a file for."""
-    from leanrnn.deploy.runtimes import in_turns, quartiles
+    from leanrnn.deploy.runtimes import in_turns, quartiles, timed
 
     calls: dict[tuple[int, str, int], Callable[[], object]] = {
         (i, runtime, count): each.caller(runtime, count)
@@ -75,16 +75,12 @@ def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float) -
     }
     spent = in_turns(calls, seconds)
     for (i, runtime, count), times in spent.items():
-        low, middle, high = quartiles(times)
         each = found[i]
-        row = {
-            "model": each.facts["model"], "runtime": runtime, "threads": count, "milliseconds": middle * 1e3,
-            "quartiles": (low * 1e3, high * 1e3), "calls": len(times), "file_bytes": each.bytes_of(runtime),
-            "peak_bytes": each.peak_bytes(runtime, count),
-        }  # fmt: skip
+        peak = each.peak_bytes(runtime, count)
+        row = timed(each.facts["model"], runtime, count, times, each.bytes_of(runtime), peak)
         other = spent.get((1, runtime, count))
         if i == 0 and other:
-            row["ratio"] = quartiles(other)[1] / middle
+            row["ratio"] = quartiles(other)[1] * 1e3 / row["milliseconds"]
         yield row
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from leanrnn.commands.artefacts import Given, Source, load, model_file
+from leanrnn.commands.artefacts import Given, Source, load
 from leanrnn.commands.printing import print_json, print_table
 
 __all__ = ["Export", "Quantize", "Shrink"]
@@ -31,6 +31,7 @@ class Shrink:
         """Shrink, prove, write."""
         import leanrnn
         from leanrnn.recipes.job import example
+        from leanrnn.runs import model_file
 
         path = model_file(self.source)
         model = load(path)
@@ -70,19 +71,18 @@ class Export:
 
     def run(self) -> None:
         """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
-        import torch
-
         import leanrnn
+        from leanrnn.recipes.onnx import export_language_model
+        from leanrnn.runs import model_file
 
-        model, example = Given(self.source, self.factory, self.example, batch=2, steps=self.steps).model()
-        about, outputs = leanrnn.about(model_file(self.source)), None
+        path = model_file(self.source)
         if self.factory is None:
-            state = [(torch.zeros(1, 2, width), torch.zeros(1, 2, width)) for width in model.widths]  # type: ignore[union-attr]
-            outputs = ["scores", *(f"{part}_{i}" for i in range(len(state)) for part in "hc")]
-            example = (example, state)
-        written = leanrnn.export(
-            model, example, self.out, outputs=outputs, about=about, fixed=self.fixed, opset=self.opset
-        )
+            written = export_language_model(path, self.out, steps=self.steps, opset=self.opset)
+        else:
+            model, example = Given(self.source, self.factory, self.example).model()
+            written = leanrnn.export(
+                model, example, self.out, about=leanrnn.about(path), fixed=self.fixed, opset=self.opset
+            )
         if self.json:
             print_json(asdict(written) | {"path": str(written.path)})
             return

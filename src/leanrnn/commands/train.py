@@ -78,7 +78,12 @@ class Train:
             "text": text.digest,
             "start": _name(self.start),
         }
-        with Run.open(folder, about) as run, _signals() as stopped, view(self.settings, run, self.json) as show:
+        started = {"data": _name(self.data)}
+        with (
+            Run.open(folder, about, started) as run,
+            _signals() as stopped,
+            view(self.settings, run, self.json) as show,
+        ):
             show.notes(text.notes)
             board = Board(run, self.tensorboard)
             if run.result() is None:

@@ -47,7 +47,7 @@ def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] |
 
 
 def metadata(model: nn.Module, program: Program, about: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a file says of itself: who wrote it, what goes in, the widths of the layers, what was cut."""
+    """What a file says of itself: who wrote it, what goes in, widths of the layers, number of weights, what was cut."""
     tensors = [leaf for leaf in pytree.tree_leaves(program.example) if isinstance(leaf, Tensor)]
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.RNNBase)}
     return {
@@ -56,6 +56,7 @@ def metadata(model: nn.Module, program: Program, about: Mapping[str, Any] | None
         "lengths": list(program.lengths),
         "values": {name: _values(each) for name, each in zip(program.inputs, tensors, strict=True)},
         "widths": {name: list(widths_of(module, 0)) for name, module in layers.items()},
+        "weights": sum(parameter.numel() for parameter in model.parameters()),
         "plan": whole_plan(model).to_json(),
         "about": dict(about or {}),
     }

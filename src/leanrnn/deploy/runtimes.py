@@ -17,7 +17,7 @@ from leanrnn.deploy.quietly import needed
 from leanrnn.environment import peak_bytes
 from leanrnn.errors import ExportError
 
-__all__ = ["RUNTIMES", "caller", "in_turns", "installed", "peak_of_fresh_process", "quartiles"]
+__all__ = ["RUNTIMES", "caller", "in_turns", "installed", "peak_of_fresh_process", "quartiles", "timed"]
 
 Key = TypeVar("Key", bound=Hashable)
 RUNTIMES = {"onnxruntime": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
@@ -64,6 +64,17 @@ def quartiles(seconds: list[float]) -> tuple[float, float, float]:
     """First, second (the median) and third."""
     low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
     return low, middle, high
+
+
+def timed(
+    model: str, runtime: str, threads: int, seconds: list[float], file_bytes: int, peak_bytes: int
+) -> dict[str, Any]:
+    """What was measured of a file, as plain data: the row of a table or of a report."""
+    low, middle, high = quartiles(seconds)
+    return {
+        "model": model, "runtime": runtime, "threads": threads, "milliseconds": middle * 1e3,
+        "quartiles": (low * 1e3, high * 1e3), "calls": len(seconds), "file_bytes": file_bytes, "peak_bytes": peak_bytes,
+    }  # fmt: skip
 
 
 def peak_of_fresh_process(runtime: str, path: Path, threads: int, sizes: Mapping[str, int]) -> int:

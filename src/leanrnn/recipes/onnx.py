@@ -1,4 +1,4 @@
-"""Perplexity of an exported language model, in onnxruntime."""
+"""A language model as an ONNX file that goes on from word to word, and the perplexity of such a file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,29 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+import leanrnn
 from leanrnn.deploy.files import said, session
 from leanrnn.errors import ExportError
+from leanrnn.export import Exported
 from leanrnn.recipes.config import Config
+from leanrnn.recipes.model import load_language_model
 from leanrnn.recipes.text import Text, read, streams, windows
 
-__all__ = ["evaluator", "perplexity_of_file"]
+__all__ = ["evaluator", "export_language_model", "perplexity_of_file"]
+
+
+def export_language_model(source: Path, out: Path, *, steps: int = 5, opset: int = 20) -> Exported:
+    """Write the model in a file of a run as ONNX; its state goes in and comes out, so that a text can be fed in pieces,
+    and its words are in the metadata. As a program of torch (``out`` ends in .pt2) it always reads ``steps`` words. ::
+
+    export_language_model(Path("runs/mine/model.safetensors"), Path("small.onnx"))
+    """
+    model, about = load_language_model(source), leanrnn.about(source)
+    # From the first word to the last: what the file is tried with later is between the smallest and the largest.
+    words = torch.linspace(0, len(about["words"]) - 1, 2 * steps).long().view(steps, 2)
+    state = [(torch.zeros(1, 2, width), torch.zeros(1, 2, width)) for width in model.widths]
+    outputs = ["scores", *(f"{part}_{i}" for i in range(len(state)) for part in "hc")]
+    return leanrnn.export(model, (words, state), out, outputs=outputs, about=about, opset=opset)
 
 
 def perplexity_of_file(path: Path, text: Text, batch: int, window: int) -> float:

@@ -1,168 +1,191 @@
-"""The pictures of the page, as SVG that takes the page's own colour for its lines and letters."""
+"""The pictures of the page, each a list of panels."""
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from leanrnn.errors import ConfigError
+from leanrnn.report.drawing import COLOURS, panel
+from leanrnn.report.labels import apart
 from leanrnn.report.story import Story
 
-__all__ = ["course", "latency", "norms", "strips", "trade"]
+__all__ = ["course", "latency", "layer", "marks", "norms", "trade"]
 
-INK = "#010203"  # stands for the colour of the page's letters
-COLOURS = ("#3572b0", "#d1733b", "#3f9163", "#a25aa8", "#b8952e", "#5d7a8c")
-WIDE, HIGH = 7.2, 2.5
-SAMPLED = 240  # rows and columns of a matrix that are drawn
+MARKS = "os^Dvph*"
+BAR = 0.17  # inches a bar
 
 
-@contextmanager
-def _drawing(
-    rows: int = 1, columns: int = 1, high: float = HIGH, **options: Any
-) -> Iterator[tuple[Any, Any, Callable[[], str]]]:
-    """A figure, its axes, and a function that gives the SVG."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("matplotlib is not installed. Install it with: pip install leanrnn[report]") from error
-    ink: Any = {
-        "svg.fonttype": "none", "svg.hashsalt": "leanrnn", "font.family": "sans-serif", "font.size": 9,
-        "text.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
-        "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "axes.linewidth": 0.6,
-    }  # fmt: skip
-    with matplotlib.rc_context(ink):
-        figure = Figure(figsize=(WIDE, high), layout="constrained")
-        axes = figure.subplots(rows, columns, **options)
-
-        def svg() -> str:
-            file = io.StringIO()
-            figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-            text = re.sub(r"^.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
-            text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-            return text.replace(INK, "currentColor")
-
-        yield figure, axes, svg
-
-
-def course(story: Story) -> str:
+def course(story: Story) -> list[str]:
     """Perplexities, widths and seconds, epoch by epoch."""
-    with _drawing(3, 1, 5.2, sharex=True, height_ratios=(3, 3, 2)) as (_, (top, middle, low), svg):
-        epochs = [line["epoch"] for line in story.epochs]
-        for key, colour, name in (("valid", COLOURS[0], "validation"), ("train", COLOURS[1], "training")):
-            top.plot(epochs, [line[key] for line in story.epochs], color=colour, label=name, marker=".", linewidth=1.4)
-        top.set_yscale("log")
-        top.set_ylabel("perplexity")
-        top.legend(loc="upper right")
-        for i, name in enumerate(story.epochs[0]["widths"]):
-            alive = [story.first_sizes[i], *(line["alive"].get(name, line["widths"][name]) for line in story.epochs)]
-            middle.plot([0, *epochs], alive, color=COLOURS[i % 6], label=_layer(name), marker=".", linewidth=1.4)
-        middle.set_ylim(bottom=0)
-        middle.set_ylabel("alive")
-        middle.legend(loc="upper right")
-        low.bar(epochs, [line["seconds"] for line in story.epochs], color=COLOURS[5], width=0.7)
-        low.set_ylabel("seconds")
-        low.set_xlabel("epoch")
-        return svg()
+    return [_perplexity(story), _alive(story), _seconds(story)]
 
 
-def strips(story: Story) -> str:
-    """Every recurrent layer as it began, with what is left in its place, and beside it what is stored, to one scale."""
-    pairs = [_matrix(story, i) for i in range(len(story.model.layers))]
-    with _drawing(len(pairs), 2, 2.1 * len(pairs), squeeze=False) as (_, axes, svg):
-        for i, pair in enumerate(pairs):
-            rows, columns = pair[0].shape
-            for axis, matrix, told in zip(axes[i], pair, ("at first", "stored"), strict=True):
-                high, wide = matrix.shape
-                place = (0, wide, high, 0)
-                axis.imshow(_sampled(matrix), cmap=_two(), vmin=0, vmax=1, extent=place, interpolation="nearest")
-                axis.set(xlim=(0, columns), ylim=(rows, 0), aspect="auto", xticks=[], yticks=[])
-                axis.set_title(f"layer {i + 1}, {told}: {high} x {wide}", fontsize=8)
-                axis.spines[:].set_visible(False)
-        return svg()
+def _perplexity(story: Story) -> str:
+    lines = {
+        name: [line[key] for line in story.epochs] for name, key in (("validation", "valid"), ("training", "train"))
+    }
+    told = "; ".join(f"{name} from {values[0]:.1f} to {values[-1]:.1f}" for name, values in lines.items())
+
+    def draw(axis: Any) -> None:
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+        for i, (name, values) in enumerate(lines.items()):
+            axis.plot(
+                _epochs(story), values, color=COLOURS[i], label=name, marker=MARKS[i], markersize=3, linewidth=1.4
+            )
+        axis.set_yscale("log")
+        every = [value for values in lines.values() for value in values]
+        close = max(every) < 8 * min(every)
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8) if close else (1, 2, 5)))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        _by_epoch(axis)
+
+    return panel("Perplexity", f"Perplexity, epoch by epoch: {told}.", draw, legend=True)
 
 
-def norms(story: Story) -> str:
-    """How the norms of the groups that are left are spread."""
-    with _drawing() as (_, axis, svg):
-        largest = max(max(values) for values in story.norms.values())
-        bins = np.linspace(0, largest * 1.02, 41)
-        for i, (name, values) in enumerate(story.norms.items()):
-            axis.hist(values, bins, histtype="step", color=COLOURS[i % 6], label=_layer(name), linewidth=1.4)
+def _alive(story: Story) -> str:
+    names = list(story.epochs[0]["widths"])
+    alive = {name: [line["alive"].get(name, line["widths"][name]) for line in story.epochs] for name in names}
+    epochs = _epochs(story)
+    if not story.about.get("start"):  # how wide the model of another run was is not told
+        alive = {name: [first, *alive[name]] for name, first in zip(names, story.first_sizes, strict=True)}
+        epochs = [0, *epochs]
+    told = "; ".join(f"{layer(name)} from {values[0]} to {values[-1]}" for name, values in alive.items())
+
+    def draw(axis: Any) -> None:
+        for i, (name, values) in enumerate(alive.items()):
+            # Thinner and thinner, since equal ones lie on each other.
+            look = {"marker": MARKS[i % 8], "markersize": max(2.0, 5 - i), "linewidth": max(1.0, 3.2 - 0.9 * i)}
+            axis.plot(epochs, values, color=COLOURS[i % 8], label=layer(name), **look)
+        axis.set_ylim(0, 1.06 * max(map(max, alive.values())))
+        _by_epoch(axis)
+
+    return panel("Components alive", f"Components alive, epoch by epoch: {told}.", draw, legend=True)
+
+
+def _seconds(story: Story) -> str:
+    values = [line["seconds"] for line in story.epochs]
+
+    def draw(axis: Any) -> None:
+        axis.bar(_epochs(story), values, color=COLOURS[5], width=0.7)
+        _by_epoch(axis)
+
+    told = f"Seconds of training an epoch: {values[0]:.1f} in the first, {values[-1]:.1f} in the last."
+    return panel("Seconds of training an epoch", told, draw)
+
+
+def norms(story: Story, dense: Story | None) -> list[str]:
+    """How the norms of all groups are spread, the dead among them; a dense run of the same sizes as an outline."""
+    firsts = dict(zip(story.epochs[0]["widths"], story.first_sizes, strict=True))
+    return [_norms(story, name, firsts[name], dense) for name in story.norms]
+
+
+def _norms(story: Story, name: str, first: int, dense: Story | None) -> str:
+    values, others = story.norms[name], dense.norms.get(name, []) if dense else []
+    dead = first - len(values)
+    bins = np.linspace(0, max([*values, *others, 1e-9]) * 1.02, 25)
+
+    def draw(axis: Any) -> None:
+        counts, *_ = axis.hist(values, bins, histtype="stepfilled", color=COLOURS[0], label=story.name)
+        if dense:
+            axis.hist(others, bins, histtype="step", color=COLOURS[1], linewidth=1.3, label=dense.name)
+        tallest = max(*counts, *np.histogram(others, bins)[0], 1)
+        if dead:
+            # The bar at zero may be far higher than all others; its number says how high.
+            axis.bar(0, dead, bins[1] * 0.8, color="none", edgecolor=COLOURS[0], hatch="/////", linewidth=1)
+            axis.set_ylim(0, 1.15 * max(tallest, min(dead, 2 * tallest)))
+            axis.annotate(f"{dead} dead", (bins[1] * 0.4, min(dead, 2 * tallest)), (4, 0), textcoords="offset points")
         axis.set_xlabel("norm of a group")
-        axis.set_ylabel("groups")
-        axis.legend(loc="upper right")
-        return svg()
+        _whole_numbers(axis.yaxis)
+
+    spread = f"{min(values):.2g} to {max(values):.2g}" if values else "none"
+    told = f"Norms of the groups of {layer(name)}: {dead} of {first} are zero, the others {spread}."
+    return panel(f"{layer(name).capitalize()}: groups by norm", told, draw, legend=dense is not None)
 
 
-def trade(stories: Sequence[Story]) -> str:
+def marks(stories: Sequence[Story]) -> list[str]:
+    """What stands beside the point of a run: its name, or a number where there would be no room for names. ::
+
+    marks(stories)  # ["dense", "lean"]
+    """
+    names = [story.name for story in stories]
+    return names if len(names) < 7 and max(map(len, names)) < 13 else [str(i + 1) for i in range(len(names))]
+
+
+def trade(stories: Sequence[Story]) -> list[str]:
     """Quality against size, a point a run."""
-    with _drawing(high=3.0) as (_, axis, svg):
-        for i, story in enumerate(stories):
-            x, y = story.mult_adds / 1e6, story.result["valid"]
-            axis.scatter([x], [y], color=COLOURS[i % 6], s=40, zorder=3)
-            axis.annotate(story.name, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8)
-        axis.set_xlabel("million mult-adds a word")
-        axis.set_ylabel("validation perplexity")
-        axis.set_xlim(left=0)
-        axis.margins(x=0.18, y=0.15)
-        axis.grid(color=INK, alpha=0.12, linewidth=0.6)
-        return svg()
+    costs = {"million mult-adds a word": [story.mult_adds / 1e6 for story in stories]}
+    costs["million weights"] = [story.weights / 1e6 for story in stories]
+    perplexities = [story.valid for story in stories]
+
+    def panel_of(size: str, values: list[float]) -> str:
+        def draw(axis: Any) -> None:
+            for i, (x, y) in enumerate(zip(values, perplexities, strict=True)):
+                axis.scatter([x], [y], color=COLOURS[i % 8], marker=MARKS[i % 8], s=28, zorder=3)
+            axis.set_xlim(0, 1.08 * max(values))
+            axis.margins(y=0.14)
+            axis.set_xlabel(size)
+            axis.grid()
+            apart(axis, marks(stories), values, perplexities)
+
+        points = zip(stories, values, perplexities, strict=True)
+        told = "; ".join(f"{story.name} {y:.2f} at {x:.3g}" for story, x, y in points)
+        return panel("Validation perplexity", f"Validation perplexity against {size}: {told}.", draw, 2.5)
+
+    return [panel_of(size, values) for size, values in costs.items()]
 
 
-def latency(rows: Sequence[dict[str, Any]]) -> str:
-    """Milliseconds of every model in every runtime."""
+def latency(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Milliseconds of every model in every runtime, a panel for every number of threads."""
+    counts = dict.fromkeys(row["threads"] for row in rows)
+    return [_bars([row for row in rows if row["threads"] == count], count) for count in counts]
+
+
+def _bars(rows: Sequence[dict[str, Any]], threads: int) -> str:
     runtimes, models = (list(dict.fromkeys(row[key] for row in rows)) for key in ("runtime", "model"))
-    with _drawing(high=0.55 + 0.3 * len(rows)) as (_, axis, svg):
-        thick = 0.8 / len(models)
+    thick = 0.82 / len(models)
+
+    def draw(axis: Any) -> None:
         for j, model in enumerate(models):
             own = [row for row in rows if row["model"] == model]
             places = [runtimes.index(row["runtime"]) + (j - (len(models) - 1) / 2) * thick for row in own]
-            bars = axis.barh(
-                places, [row["milliseconds"] for row in own], thick * 0.9, color=COLOURS[j % 6], label=model
-            )
-            axis.bar_label(bars, [f"{row['milliseconds']:.2f}" for row in own], padding=3, fontsize=8)
+            spent = [row["milliseconds"] for row in own]
+            bars = axis.barh(places, spent, thick * 0.86, color=COLOURS[j % 8], label=model)
+            axis.bar_label(bars, [f"{each:.2f}" for each in spent], padding=3, fontsize=7.5)
         axis.set_yticks(range(len(runtimes)), runtimes)
         axis.invert_yaxis()
-        axis.margins(x=0.12)
-        axis.set_xlabel("milliseconds")
-        axis.legend(loc="lower right")
-        return svg()
+        axis.set_xlim(0, 1.2 * max(row["milliseconds"] for row in rows))
+        axis.tick_params(axis="y", length=0)
+
+    title = f"Milliseconds, {threads} thread{'s' if threads > 1 else ''}"
+    told = "; ".join(f"{row['model']} in {row['runtime']} {row['milliseconds']:.2f}" for row in rows)
+    high = 0.9 + BAR * len(rows) + 0.06 * len(runtimes)
+    return panel(title, f"{title}: {told}.", draw, high, legend=True)
 
 
-def _matrix(story: Story, i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where a layer's input and recurrent weights are not zero: in their first place, and as they are stored."""
-    names = [f"layers.{i}.weight_{kind}_l0" for kind in ("ih", "hh")]
-    firsts, stored = [], []
-    for name in names:
-        weight = (story.model.get_parameter(name) != 0).double().numpy()
-        lengths = [story.plan.lengths.get((name, axis), weight.shape[axis]) for axis in (0, 1)]
-        kept = [story.plan.cuts.get((name, axis), list(range(weight.shape[axis]))) for axis in (0, 1)]
-        whole = np.zeros(lengths)
-        whole[np.ix_(kept[0], kept[1])] = weight
-        firsts.append(whole)
-        stored.append(weight)
-    return np.concatenate(firsts, 1), np.concatenate(stored, 1)
+def layer(name: str) -> str:
+    """The name of a layer as a reader counts. ::
 
-
-def _sampled(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """At most so many rows and columns, evenly taken."""
-    rows, columns = (np.linspace(0, size - 1, min(size, SAMPLED)).round().astype(int) for size in matrix.shape)
-    taken: NDArray[np.float64] = matrix[np.ix_(rows, columns)]
-    return taken
-
-
-def _two() -> Any:
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(["#d8dde3", "#24507d"])
-
-
-def _layer(name: str) -> str:
+    layer("layers.0.l0")  # layer 1
+    """
     return re.sub(r"layers\.(\d+)\.l0", lambda match: f"layer {int(match[1]) + 1}", name)
+
+
+def _epochs(story: Story) -> list[int]:
+    return [line["epoch"] for line in story.epochs]
+
+
+def _by_epoch(axis: Any) -> None:
+    axis.set_xlabel("epoch")
+    axis.grid(axis="y")
+    _whole_numbers(axis.xaxis)
+
+
+def _whole_numbers(axis: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, nbins=6))

@@ -2,122 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from leanrnn import __version__
 from leanrnn.report import figures
+from leanrnn.report.again import train_command
+from leanrnn.report.drawing import own_names
 from leanrnn.report.story import Story
-from leanrnn.report.words import RUNS, layers_table, runs_table, summary, times_table
+from leanrnn.report.strips import strips
+from leanrnn.report.style import STYLE
+from leanrnn.report.words import (
+    Table,
+    environments_table,
+    layers_table,
+    runs_table,
+    summary,
+    times_table,
+    title,
+)
 
 __all__ = ["html"]
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --paper: #fdfdfb; --soft: #5a6675; --line: #d9dee4; --link: #2a62a0; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e8ee; --paper: #14181e; --soft: #9aa6b4; --line: #323a45; --link: #86b6ec; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 50rem; color: var(--ink); background: var(--paper);
-  font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; } p, li { max-width: 42rem; }
-a { color: var(--link); } nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; padding: 0; }
-.lead { font-size: 1.1rem; } figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; display: block; }
-figcaption, .note { color: var(--soft); font-size: .88rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; width: 100%; }
-th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; } td.long { white-space: normal; text-align: left; }
-thead th { color: var(--soft); font-weight: 600; } code, pre { font: .85rem/1.5 ui-monospace, monospace; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var(--line); padding-left: .75rem; }
-:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-@media print { body { max-width: none; padding: 0; } nav { display: none; } figure, table { break-inside: avoid; } }
-"""
+# Whatever a page like this could fetch, it may not.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def html(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> str:
-    """The page for these runs; ``rows`` are measured times, if there are any. ::
+def html(
+    stories: Sequence[Story], rows: Sequence[dict[str, Any]], measured: Mapping[str, str] | None, command: str
+) -> str:
+    """The page for these runs. ``rows`` are measured times, if there are any, and ``measured`` is where; ``command`` is
+    what the page was made with. ::
 
-    Path("report.html").write_text(html([read_story(Path("runs/text"))], []))
+        Path("report.html").write_text(html(read_stories([Path("runs/text")]), [], None, "leanrnn report runs/text"))
     """
-    title = "What became of " + " and ".join(story.name for story in stories)
-    parts = [f"<h1>{escape(title)}</h1>", *(f'<p class="lead">{escape(text)}</p>' for text in summary(stories))]
-    sections = {"runs": "The runs", **({"trade": "Quality against size"} if len(stories) > 1 else {})}
-    sections |= {"times": "How fast they are"} if rows else {}
-    sections |= {f"run-{i}": f"{story.name}" for i, story in enumerate(stories)} | {"again": "To do it again"}
-    links = "".join(f'<li><a href="#{key}">{escape(name)}</a></li>' for key, name in sections.items())
-    parts.append(f'<nav aria-label="Sections"><ul>{links}</ul></nav>')
-    parts += [_heading("runs", sections), _table(RUNS, runs_table(stories), "All runs")]
+    told = summary(stories, rows)
+    sections = [("runs", "The runs", [_table(runs_table(stories), "All runs")])]
     if len(stories) > 1:
-        told = f"Validation perplexity and mult-adds a word of {len(stories)} runs; further left and lower is better."
-        parts += [_heading("trade", sections), _figure(figures.trade(stories), told)]
+        sections.append(("trade", "Quality against size", [_trade(stories)]))
     if rows:
-        head, lines = times_table(rows)
-        told = f"Milliseconds for a call with {rows[0]['threads']} threads, the median; less is better."
-        parts += [_heading("times", sections), _figure(figures.latency(rows), told), _table(head, lines, "Times")]
-    for i, story in enumerate(stories):
-        parts += [_heading(f"run-{i}", sections), *_run(story)]
-    parts += [_heading("again", sections), *_again(stories)]
-    return (
+        sections.append(("times", "How fast they are", [_times(rows), _table(times_table(rows), "Times")]))
+    sections += [(f"run-{i + 1}", story.name, list(_run(story, stories))) for i, story in enumerate(stories)]
+    sections.append(("again", "To do it again", list(_again(stories, measured, command))))
+    head = escape(title(stories))
+    links = "".join(f'<li><a href="#{key}">{escape(name)}</a></li>' for key, name, _ in sections)
+    told = [escape(text).replace("e-0", "e&#8209;0") for text in told]  # a small number is not broken at its hyphen
+    items = "".join(f"<li>{text}</li>" for text in told)
+    body = [f"<h1>{head}</h1>", f'<ul class="told">{items}</ul>' if len(told) > 1 else f"<p>{told[0]}</p>"]
+    body.append(f'<nav aria-label="Sections"><ul>{links}</ul></nav>')
+    for key, name, parts in sections:
+        body += [f'<section aria-labelledby="{key}"><h2 id="{key}">{escape(name)}</h2>', *parts, "</section>"]
+    return own_names(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-        'img-src data:">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(parts)
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<link rel="icon" href="data:,">\n'
+        f"<title>{head}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
         + f'\n</main>\n<footer><p class="note">Written by leanrnn {__version__}.</p></footer>\n</body>\n</html>\n'
     )
 
 
-def _run(story: Story) -> Iterable[str]:
-    first, last = story.epochs[0], story.epochs[-1]
+def _trade(stories: Sequence[Story]) -> str:
+    told = "A point a run; further left is smaller, lower is better."
+    pairs = [(mark, story.name) for mark, story in zip(figures.marks(stories), stories, strict=True)]
+    if any(mark != name for mark, name in pairs):
+        told += " The runs are " + ", ".join(f"{mark} {name}" for mark, name in pairs) + "."
+    return _figure(figures.trade(stories), told, "two")
+
+
+def _times(rows: Sequence[dict[str, Any]]) -> str:
+    told = "A call reads 10 sequences of 30 words; the bars are medians, less is better. All models took turns."
+    return _figure(figures.latency(rows), told, "two")
+
+
+def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
+    """How it went, what is left, and who reads what."""
+    cut = story.sizes != story.first_sizes
     yield "<h3>How it went</h3>"
-    yield _figure(
-        figures.course(story),
-        f"Perplexity of the validation text from {first['valid']:.1f} to {last['valid']:.1f} in {len(story.epochs)} "
-        "epochs (training text: as it was while training, with dropout); components alive in every layer; seconds of "
-        "training an epoch.",
+    told = "Training text is judged while training, with dropout on, validation text without."
+    yield _figure(figures.course(story), f"{told} Seconds are of training alone.", "three")
+    yield f"<h3>{'What is left of the weights' if cut else 'Weights'}</h3>"
+    told = "Blue where a weight is not zero, faint where it is; rows and columns are sampled evenly."
+    if cut:
+        told += (
+            " Before the cut, what went is empty: rows and columns as a whole, and those of a component everywhere. "
+        )
+        told += "After it, to the same scale, what is stored is dense."
+    yield _figure(strips(story), told, "two")
+    yield "<h3>Norms of the groups</h3>"
+    others = (other for other in stories if other is not story and not other.config["strength"])
+    dense = (
+        next((each for each in others if each.first_sizes == story.first_sizes == each.sizes), None) if cut else None
     )
-    yield "<h3>What is left of the weights</h3>"
-    yield _figure(
-        figures.strips(story),
-        "Input and recurrent weights of every layer side by side, dark where they are not zero, sampled. Left: where "
-        "they were at first. Right, to the same scale: what is stored, rows and columns without a hole.",
-    )
-    yield "<h3>How strong the survivors are</h3>"
-    yield _figure(
-        figures.norms(story),
-        "Norms of the groups that are left. Far from zero, a penalty would have to work long to remove more.",
-    )
-    yield "<h3>Layers</h3>"
-    head, rows = layers_table(story)
-    yield _table(head, rows, f"Layers of {story.name}")
+    told = "How many groups have which norm. A group at zero is dead: nothing reads it, and it was cut out."
+    yield _figure(figures.norms(story, dense), told, "three")
+    yield "<h3>Layers and who reads them</h3>"
+    yield _table(layers_table(story), f"Layers of {story.name}")
+    pins = "" if story.groups.pinned else " No width is pinned: every one of them could shrink."
+    yield f'<p class="note">A group is every weight that leaves with a component.{pins}</p>'
 
 
-def _again(stories: Sequence[Story]) -> Iterable[str]:
+def _again(stories: Sequence[Story], measured: Mapping[str, str] | None, command: str) -> Iterable[str]:
+    """Commands, settings, environment."""
     for story in stories:
         settings = "\n".join(f"{key} = {value}" for key, value in story.config.items())
-        yield f"<h3>{escape(story.name)}</h3><pre>{escape(story.command)}</pre>"
-        yield f"<details><summary>All settings</summary><pre>{escape(settings)}</pre></details>"
-    machine = [[name, value] for name, value in stories[0].environment.items() if isinstance(value, str)]
-    yield _table(["", "trained on"], machine, "Environment")
+        yield f"<h3>{escape(story.name)}</h3>{_command(train_command(story))}"
+        yield f"<details><summary>All settings of {escape(story.name)}</summary><pre>{escape(settings)}</pre></details>"
+    yield f"<h3>This page</h3>{_command(command)}"
+    yield "<h3>Environment</h3>"
+    yield _table(environments_table(stories, measured), "Environment")
 
 
-def _heading(key: str, sections: dict[str, str]) -> str:
-    return f'<h2 id="{key}">{escape(sections[key])}</h2>'
+def _command(text: str) -> str:
+    """A command that is only broken before an option, not at the hyphens inside."""
+    words = re.split(r" (?=--)", text)
+    return "<pre>" + " ".join(f"<span>{escape(word)}</span>" for word in words) + "</pre>"
 
 
-def _figure(svg: str, told: str) -> str:
-    named = svg.replace("<svg", f'<svg role="img" aria-label="{escape(told, quote=True)}"', 1)
-    return f"<figure>{named}<figcaption>{escape(told)}</figcaption></figure>"
+def _figure(panels: Iterable[str], told: str, columns: str) -> str:
+    joined = "\n".join(panels)
+    return f'<figure><div class="panels {columns}">{joined}</div><figcaption>{escape(told)}</figcaption></figure>'
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> str:
+def _table(table: Table, name: str) -> str:
     """A table that scrolls inside itself where the screen is narrow."""
-    top = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+    head, rows = table
+    kinds = [_kind([row[i] for row in rows]) for i in range(len(head))]
+    top = "".join(f'<th scope="col"{kind}>{escape(text)}</th>' for text, kind in zip(head, kinds, strict=True))
     body = ""
     for first, *rest in rows:
-        cells = "".join(f'<td class="long">{escape(t)}</td>' if len(t) > 40 else f"<td>{escape(t)}</td>" for t in rest)
-        body += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
+        cells = "".join(
+            f"<td{kind}>{_cell(text, bool(kind) or len(head) < 6)}</td>"
+            for text, kind in zip(rest, kinds[1:], strict=True)
+        )
+        body += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>\n'
+    many = ' class="many"' if len(rows) > 12 else ""
     label = f'role="region" aria-label="{escape(name, quote=True)}" tabindex="0"'
-    return f'<div class="scroll" {label}><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        f'<div class="scroll" {label}><table{many}><thead><tr>{top}</tr></thead><tbody>\n{body}</tbody></table></div>'
+    )
+
+
+def _cell(text: str, narrow: bool) -> str:
+    """Words, and sums of widths in a table of few columns, may be broken; nothing else."""
+    return escape(text) if narrow else escape(text).replace(" ", "&nbsp;")
+
+
+def _kind(cells: Sequence[str]) -> str:
+    """Numbers stand under each other to the right, words to the left; long ones may be broken."""
+    if any(len(cell) > 40 for cell in cells):
+        return ' class="words long"'
+    return "" if all(cell[:1].isdigit() or not cell for cell in cells) else ' class="words"'

@@ -1,0 +1,1 @@
+"""A page that runs exported language models in the browser; needs the extra ``onnx``, and npm once."""
