@@ -80,7 +80,7 @@ def test_settings_from_a_file(capsys):
         (["text", "--data", "book.txt", "--keep", "7"], "keep is 7.0"),
         (["text", "--data", "book.txt", "--device", "tpu"], "there is no device 'tpu' here"),
         (["text", "--data", "book.txt", "--window", "9999"], "no window of 9999 and one more"),
-        (["text", "--data", "book.txt", "--start", "nothing"], "there is no file nothing"),
+        (["text", "--data", "book.txt", "--start", "nothing", *SMALL], "there is no file nothing"),
         (["text", "--data", "book.txt", "--out", "book.txt"], "book.txt cannot be written to"),
     ],
 )
@@ -137,6 +137,7 @@ def test_ls_and_help(capsys):
         (["shrink", "nowhere", "--out", "x"], "there is no model in nowhere"),
         (["export", "nowhere", "--out", "x.onnx"], "there is no model in nowhere"),
         (["export", "book.txt", "--out", "x.onnx"], "is damaged or no safetensors file"),
+        (["export", "nowhere", "--out", "x.pt2", "--steps", "0"], "steps is 0"),
         (["quantize", "nowhere.onnx"], "there is no file nowhere.onnx"),
         (["quantize", "book.txt"], "is damaged or no ONNX file"),
     ],
@@ -171,6 +172,8 @@ def test_tensorboard_shows_the_metrics_and_forgets_what_a_kill_undid(capsys):
 
 def test_from_a_run_to_eight_bits(capsys):
     assert main(["train", "text", "--data", "book.txt", *SMALL, "--strength", "1e-6"]) == 0
+    assert main(["export", "runs/text", "--out", "step.pt2", "--steps", "1"]) == 0
+    assert "1 x batch" in (told := capsys.readouterr().out) and "torch's programs hold the number of steps" in told
     assert main(["export", "runs/text", "--out", "m.onnx"]) == 0
     assert "state_1_0  1 x batch x 9" in capsys.readouterr().out
     assert main(["quantize", "m.onnx", "--data", "book.txt", "--json"]) == 0

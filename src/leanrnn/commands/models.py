@@ -8,6 +8,7 @@ from typing import Any
 
 from leanrnn.commands.artefacts import Given, Source, load
 from leanrnn.commands.printing import print_json, print_table
+from leanrnn.errors import ConfigError
 
 __all__ = ["Export", "Quantize", "Shrink"]
 
@@ -75,6 +76,8 @@ class Export:
         from leanrnn.recipes.onnx import export_language_model
         from leanrnn.runs import model_file
 
+        if self.steps < 1:
+            raise ConfigError(f"steps is {self.steps}. Give at least 1.")
         path = model_file(self.source)
         if self.factory is None:
             written = export_language_model(path, self.out, steps=self.steps, opset=self.opset)
