@@ -20,10 +20,11 @@ from leanrnn.cli import main
 from leanrnn.commands.train import parse_train
 from leanrnn.recipes import RECIPES
 from leanrnn.report.again import train_command
-from leanrnn.report.figures import latency
+from leanrnn.report.figures import latency, marks
 from leanrnn.report.labels import GAP, _spread
 from leanrnn.report.story import read_stories
 from leanrnn.report.strips import GONE, THERE, _matrices
+from leanrnn.report.words import runs_table, title
 
 QUICK = ["--seconds", "0"]
 
@@ -285,3 +286,15 @@ def test_names_are_written_as_text():
     text = Path("report.html").read_text()
     assert "a &lt;b&gt; &amp; c" in text and "<b>" not in text
     assert leanrnn.__version__ in text
+
+
+def test_many_runs_take_a_row_each_and_a_number():
+    (story,) = read_stories([Path("runs/lean")])
+    few, many = ([replace(story, name=f"run {i}") for i in range(count)] for count in (3, 8))
+    head, rows = runs_table(few)
+    assert head == ["", "run 0", "run 1", "run 2"] and rows[0][0] == "validation perplexity"
+    assert marks(few) == head[1:] and title(few) == "What became of run 0, run 1 and run 2"
+    turned, lines = runs_table(many)
+    assert [line[0] for line in lines] == [each.name for each in many] and title(many) == "What became of 8 runs"
+    assert [turned[1], lines[0][1]] == rows[0][:2] and all(len(line) == len(turned) for line in lines)
+    assert marks(many) == [str(i + 1) for i in range(8)]

@@ -12,7 +12,7 @@ from leanrnn.report.story import Story
 
 __all__ = [
     "Table", "comma_separated", "environments_table", "facts", "layers_table", "markdown", "runs_table", "summary",
-    "times_table",
+    "times_table", "title",
 ]  # fmt: skip
 
 Table = tuple[list[str], list[list[str]]]
