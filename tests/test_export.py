@@ -276,6 +276,17 @@ def test_weights_alone_in_bytes_run_in_openvino_too(tmp_path, cls):
         assert np.abs(found[0] - expected).max() < apart * np.abs(expected).max()
 
 
+def test_weights_that_onnxruntime_cannot_quantise(tmp_path):
+    model = LanguageModel(30, 1, (1, 1))
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)  # equal weights are one tensor of the file, which its quantiser does not expect
+    written = leanrnn.export(model, words(5, 3), tmp_path / "m.onnx")
+    with pytest.raises(ExportError, match="in eight bits: .*weights_only=True"):
+        leanrnn.quantize(written.path)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+    assert leanrnn.quantize(written.path, weights_only=True).difference == 0.0
+
+
 def test_files_that_cannot_be_quantised(tmp_path):
     with pytest.raises(ExportError, match="there is no file"):
         leanrnn.quantize(tmp_path / "none.onnx")
