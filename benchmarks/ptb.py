@@ -34,6 +34,8 @@ SMALL: dict[str, tuple[str, list[str]]] = {
     "lean-kept": ("ptb-lstm-small-lean", ["--penalised", "0", "--decay", "0.5"]),
     "finetune": ("ptb-lstm-small-iss-finetune", ["--start", "runs/small-dense"]),
     "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense"]),
+    "direct": ("ptb-lstm-small-direct", ["--embedding", "155", "--widths", "85", "94"]),
+    "pruned": ("ptb-lstm-small-pruned", ["--start", "runs/small-dense", "--keep-widths", "85", "94"]),
 }
 """Name of a run: the recipe, and what is different from it."""
 MEDIUM: dict[str, tuple[str, list[str]]] = {

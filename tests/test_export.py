@@ -281,7 +281,7 @@ def test_weights_that_onnxruntime_cannot_quantise(tmp_path):
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)  # equal weights are one tensor of the file, which its quantiser does not expect
     written = leanrnn.export(model, words(5, 3), tmp_path / "m.onnx")
-    with pytest.raises(ExportError, match="in eight bits: .*weights_only=True"):
+    with pytest.raises(ExportError, match=r"in eight bits: .*weights_only=True"):
         leanrnn.quantize(written.path)
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
     assert leanrnn.quantize(written.path, weights_only=True).difference == 0.0
