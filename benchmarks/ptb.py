@@ -20,7 +20,6 @@ from typing import Any
 
 from common import DOCS, RESULTS, ROOT, between_marks, environment
 
-PAGE = DOCS / "reproduce.md"
 RUNS = ROOT / "runs"
 THREADS = {"small": 1, "medium": 2, "large": 2}  # small runs go two beside each other, which uses two cores best
 SMALL: dict[str, tuple[str, list[str]]] = {
@@ -110,15 +109,16 @@ def table(runs: dict[str, Any], width: int) -> str:
             f"{cost / 1e6:.2f} M ({first / cost:.2f} times fewer) | {len(run['epochs'])} | "
             f"{'1' if name == 'dense' else format(run['time'], '.2f') if 'time' in run else 'not measured'} |"
         )
-    commands = "\n".join(run["command"] for run in runs.values())
-    return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"
+    return "\n".join(lines)
 
 
 def write_page(size: str) -> None:
-    """The table of one size in docs/reproduce.md, from what has been written down."""
+    """The table of one size in docs/reproduce.md, with the commands, and in the README, from what was written down."""
     runs = json.loads((RESULTS / f"ptb_{size}.json").read_text())["runs"]
     ordered = {name: runs[name] for name in SIZES[size] if name in runs}
-    PAGE.write_text(between_marks(PAGE.read_text(), table(ordered, WIDTH[size]), size))
+    rows, commands = table(ordered, WIDTH[size]), "\n".join(run["command"] for run in ordered.values())
+    for page, text in {DOCS / "reproduce.md": f"{rows}\n\n```text\n{commands}\n```", ROOT / "README.md": rows}.items():
+        page.write_text(between_marks(page.read_text(), text, size))
 
 
 def main() -> None:
