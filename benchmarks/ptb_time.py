@@ -3,7 +3,7 @@
 python benchmarks/ptb_time.py small     # all runs of results/ptb_small.json; a quarter of an hour, nothing beside it
 
 The runs themselves take hours and share the machine, so their own seconds say little. Here the real loop does some
-steps at all widths a run went through (with the penalty where it had one), each between two of the dense model; the
+steps at the widths a run went through (with the penalty where it had one), each between two of the dense model; the
 ratios, weighted with the steps the run spent there, are the run's. Validation and what goes before the first step are
 left out.
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from common import RESULTS, environment
-from ptb import SIZES, write_page
+from ptb import SIZES, mult_adds, write_page
 
 from leanrnn.environment import hold_memory
 from leanrnn.recipes import Config, named
@@ -54,10 +54,24 @@ def at(config: Config, sizes: list[int], penalised: bool) -> Config:
     )  # fmt: skip
 
 
+def stages(course: list[dict[str, Any]], near: float = 0.05) -> list[dict[str, Any]]:
+    """The course in fewer parts: sizes whose mult-adds are within a twentieth count as those that lasted longest."""
+    found: list[list[dict[str, Any]]] = []
+    for part in course:
+        first = found[-1][0] if found else None
+        alike = first and first["penalised"] == part["penalised"]
+        if alike and mult_adds(part["sizes"]) > (1 - near) * mult_adds(first["sizes"]):
+            found[-1].append(part)
+        else:
+            found.append([part])
+    longest = [max(parts, key=lambda part: part["steps"]) for parts in found]
+    return [each | {"steps": sum(p["steps"] for p in parts)} for each, parts in zip(longest, found, strict=True)]
+
+
 def ratio(config: Config, course: list[dict[str, Any]], dense: Config, dense_steps: int) -> float:
     """Time of a run, whose course is given, over that of the dense run."""
     total = 0.0
-    for part in course:
+    for part in stages(course):
         before, now, after = seconds(dense), seconds(at(config, part["sizes"], part["penalised"])), seconds(dense)
         total += part["steps"] * now / ((before + after) / 2)
     return total / dense_steps
