@@ -47,7 +47,7 @@ def retraced(model: nn.Module, program: Program, example: Any) -> Program:
     nodes = {node.name: node for node in exported.graph.nodes}
     inputs = {}
     for name, shape in program.inputs.items():
-        sizes = nodes[name].meta["val"].shape if name in nodes else ()
+        sizes = nodes[name].meta["val"].shape
         inputs[name] = tuple(
             int(str(now)) if str(now).isdigit() else was for was, now in zip(shape, sizes, strict=True)
         )
