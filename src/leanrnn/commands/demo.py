@@ -13,7 +13,7 @@ __all__ = ["Demo"]
 
 @dataclass(frozen=True)
 class Demo:
-    """Train a small language model dense and lean side by side, compare, export, and show both in pages. About eight
+    """Train a small language model dense and lean side by side, compare, export, and show both in pages. About five
     minutes; no data is downloaded."""
 
     out: Path = Path("leanrnn-demo")
