@@ -10,8 +10,7 @@ import re
 import shlex
 import statistics
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +37,6 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     """Median and quartiles."""
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return {"median": middle, "q25": low, "q75": high}
-
-
-def in_turns(calls: Mapping[str, Callable[[], object]], rounds: int, block: int = 1) -> dict[str, list[float]]:
-    """Seconds of every call in every round. All have their turn in each, so that a busy moment meets all of them. In
-    turns of several calls the first two do not count: they find the caches and cores as another call left them."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            for _ in range(2 if block > 1 else 0):
-                call()
-            for _ in range(block):
-                start = time.perf_counter()
-                call()
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
 
 
 def write(path: Path, result: dict[str, Any]) -> None:

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import DOCS, RESULTS, between_marks, in_turns, spread, table, write
+from common import DOCS, RESULTS, between_marks, spread, table, write
 from torch import Tensor
+
+from leanrnn.deploy.runtimes import in_turns
 
 SIZES = {"hidden 1500, batch 10": (1500, 10), "hidden 650, batch 20": (650, 20), "hidden 200, batch 1": (200, 1)}
 SPARSITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
@@ -73,7 +75,8 @@ def run(sizes: dict[str, tuple[int, int]], rounds: int, block: int) -> dict[str,
     for name, (hidden, batch) in sizes.items():
         lines: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
         for sparsity in SPARSITIES:
-            spent = {way: spread(s) for way, s in in_turns(products(hidden, batch, sparsity), rounds, block).items()}
+            seconds = in_turns(products(hidden, batch, sparsity), rounds=rounds, turn=block)
+            spent = {way: spread(each) for way, each in seconds.items()}
             for way in WAYS:
                 faster = spent["dense"]["median"] / spent[way]["median"]
                 lines[way].append({"sparsity": sparsity, "speedup": faster, "milliseconds": spent[way]["median"] * 1e3})

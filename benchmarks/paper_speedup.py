@@ -5,22 +5,25 @@ python benchmarks/paper_speedup.py --runs 100
 
 Weights are random: time does not depend on them. The models take turns, in onnxruntime with single precision and with
 weights of eight bits; memory for the scores is held from run to run. The last columns tell how far that is from what
-the machine can do: the same matrix products alone, each as large as the model has it, one after the other.
+the machine can do: the same matrix products alone, each as large as the model has it, one after the other, by the same
+runtime.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
+import onnx
+import onnxruntime
 import torch
-from common import DOCS, RESULTS, between_marks, in_turns, spread, table, write
+from common import DOCS, RESULTS, between_marks, spread, table, write
 
 import leanrnn
 from leanrnn.deploy.files import inputs_for, said, session
+from leanrnn.deploy.runtimes import in_turns
 from leanrnn.environment import hold_memory
 from leanrnn.recipes.model import LanguageModel
 
@@ -47,19 +50,35 @@ def products(embedding: int, widths: tuple[int, int], words: int) -> list[tuple[
     return [*found, (rows, widths[-1], words, 1)]
 
 
-def limit(shapes: list[tuple[int, int, int, int]], repeats: int = 20) -> float:
-    """Seconds of the products alone, with torch."""
+def plain(folder: Path, inner: int, columns: int, threads: int) -> Any:
+    """A session of nothing but a product with constant weights, which onnxruntime packs when it loads them."""
+    values = torch.randn(inner, columns).numpy()
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["rows", inner])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["rows", columns])],
+        [onnx.numpy_helper.from_array(values, "w")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
+    onnx.save(model, str(folder / "product.onnx"))
+    return session(folder / "product.onnx", threads)
+
+
+def limit(folder: Path, shapes: list[tuple[int, int, int, int]], rounds: int = 20) -> float:
+    """Seconds of the products alone, in the same runtime, into memory that is there."""
     total = 0.0
     for rows, inner, columns, count in shapes:
-        a, b = torch.randn(rows, inner), torch.randn(inner, columns)
-        out = torch.empty(rows, columns)
-        times = []
-        for _ in range(repeats):
-            start = time.perf_counter()
+        ready = plain(folder, inner, columns, torch.get_num_threads())
+        bound = ready.io_binding()
+        bound.bind_cpu_input("x", torch.randn(rows, inner).numpy())
+        bound.bind_ortvalue_output("y", onnxruntime.OrtValue.ortvalue_from_shape_and_type([rows, columns], "float32"))
+
+        def products(ready: Any = ready, bound: Any = bound, count: int = count) -> None:
             for _ in range(count):
-                torch.mm(a, b, out=out)
-            times.append(time.perf_counter() - start)
-        total += sorted(times)[repeats // 2]
+                ready.run_with_iobinding(bound)
+
+        total += spread(in_turns({"": products}, rounds=rounds, turn=1)[""])["median"]
     return total
 
 
@@ -72,7 +91,7 @@ def run(folder: Path, runs: int, embedding: int, scale: float, words: int) -> di
         facts[name] = {
             "widths": small,
             "mult_adds": sum(m * k * n * c for m, k, n, c in shapes),
-            "limit": limit(shapes),
+            "limit": limit(folder, shapes),
         }
         for kind, path in files(folder, embedding, small, words).items():
             ready, given = (
@@ -80,7 +99,7 @@ def run(folder: Path, runs: int, embedding: int, scale: float, words: int) -> di
                 inputs_for(said(path), {"batch": BATCH, "time": STEPS}),
             )
             calls[f"{name} {kind}"] = lambda ready=ready, given=given: ready.run(None, given)
-    seconds = in_turns(calls, max(1, runs // BLOCK), min(runs, BLOCK))
+    seconds = in_turns(calls, rounds=max(1, runs // BLOCK), turn=min(runs, BLOCK))
     first = spread(seconds["dense float32"])["median"]
     measured = {}
     for name, times in seconds.items():

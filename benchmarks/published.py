@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from common import DOCS, RESULTS, between_marks, count, in_turns, spread, write
+from common import DOCS, RESULTS, between_marks, count, spread, write
 from published_quality import KINDS, counted, judge, judged, tables
 from published_speech import FRAMES, Speech, packages, pool, read
 from resemblyzer import VoiceEncoder
@@ -30,6 +30,7 @@ from torch.nn.functional import normalize
 from torch.optim import Optimizer
 
 import leanrnn
+from leanrnn.deploy.runtimes import in_turns
 
 PAGE = DOCS / "a-published-model.md"
 PACKAGES = ("Resemblyzer", "librosa", "torch", "numpy", "scipy")
@@ -205,7 +206,8 @@ def clock(models: dict[str, nn.Module], rounds: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, number in (("one reading", 1), ("32 readings", 32)):
         mels = torch.rand(number, FRAMES, CHANNELS)
-        took = in_turns({key: partial(embed, model, mels) for key, model in models.items()}, rounds)
+        calls = {key: partial(embed, model, mels) for key, model in models.items()}
+        took = in_turns(calls, rounds=rounds, turn=1, warm_up=0)
         seconds = {key: own[3:] for key, own in took.items()}  # the first rounds warm up
         ratios = {key: [a / b for a, b in zip(seconds[FIRST], own, strict=True)] for key, own in seconds.items()}
         found[name] = {key: spread(ratio) for key, ratio in ratios.items()}

@@ -250,8 +250,9 @@ class _Slope(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None]:
         parameter, flat = ctx.saved_tensors
-        grad = torch.zeros_like(parameter)
-        for factor in ctx.entry.vectors(flat * slope.to(flat)):
+        first, *others = ctx.entry.vectors(flat * slope.to(flat))
+        grad = parameter * first
+        for factor in others:
             grad.addcmul_(parameter, factor)
         return grad, None, None
 

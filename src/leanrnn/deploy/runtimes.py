@@ -45,18 +45,27 @@ def caller(runtime: str, path: Path, inputs: Arrays, threads: int) -> Callable[[
     return lambda: list(compiled(inputs).values())
 
 
-def in_turns(calls: Mapping[Key, Callable[[], object]], seconds: float) -> dict[Key, list[float]]:
-    """Seconds of every call, in turns of several, so that a busy moment meets all of them. The first two of a turn do
-    not count: they find the caches, and threads that still spin, as another model left them."""
+def in_turns(
+    calls: Mapping[Key, Callable[[], object]],
+    seconds: float = 0.0,
+    *,
+    rounds: int = 1,
+    turn: int = TURN,
+    warm_up: int = WARM_UP,
+) -> dict[Key, list[float]]:
+    """Seconds of every call, in turns of several, so that a busy moment meets all of them, for so long and so many
+    rounds at the least. The first of a turn do not count: they find the caches, and threads that still spin, as another
+    model left them."""
     spent: dict[Key, list[float]] = {key: [] for key in calls}
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or not all(spent.values()):
+    while rounds > 0 or time.perf_counter() < end:
         for key, call in calls.items():
-            for i in range(WARM_UP + TURN):
+            for i in range(warm_up + turn):
                 began = time.perf_counter()
                 call()
-                if i >= WARM_UP:
+                if i >= warm_up:
                     spent[key].append(time.perf_counter() - began)
+        rounds -= 1
     return spent
 
 
