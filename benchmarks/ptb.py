@@ -42,7 +42,7 @@ MEDIUM: dict[str, tuple[str, list[str]]] = {
     "dense": ("ptb-lstm-medium", []),
 }
 SIZES = {"small": SMALL, "medium": MEDIUM}
-WIDTH = {"small": 200, "medium": 650}
+WIDTH = {"small": 200, "medium": 650, "large": 1500}
 
 
 def command(size: str, name: str) -> list[str]:

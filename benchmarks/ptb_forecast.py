@@ -1,0 +1,95 @@
+"""How long a size of Penn Treebank that nobody waits for here would train: real steps at the sizes it goes through.
+
+python benchmarks/ptb_forecast.py large     # after medium's `lean`, whose course it follows; nothing else running
+
+Some steps of the real loop are timed for the dense model, for the paper's method (full size to the end) and for ours at
+the widths it would have if it shrank as the medium model did; the rest is multiplication.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from common import DOCS, RESULTS, between_marks, table, write
+from ptb import WIDTH, mult_adds
+from ptb_time import TRAINING, at, seconds, stages
+
+from leanrnn.environment import hold_memory
+from leanrnn.recipes import Config, named
+
+LIKE = "medium"
+"""The size whose run of `lean` tells how fast the widths fall."""
+
+
+def steps_of(config: Config) -> int:
+    """Of an epoch."""
+    return (TRAINING // config.batch - 1) // config.window
+
+
+def scaled(course: list[dict[str, Any]], factor: float, epochs: float) -> list[dict[str, Any]]:
+    """The course of a smaller model at this size: widths in proportion, and as many epochs for it as there are."""
+    return [
+        part | {"sizes": [round(size * factor) for size in part["sizes"]], "steps": part["steps"] * epochs}
+        for part in stages(course, near=0.3)
+    ]
+
+
+def forecast(size: str, steps: int) -> dict[str, Any]:
+    """Seconds of a step and hours of the whole, for the dense model, the paper's method and ours."""
+    name, first = f"ptb-lstm-{size}", [WIDTH[size]] * 3
+    found: dict[str, Any] = {}
+    for way in ("", "-iss"):
+        config = named(name + way).config
+        spent = seconds(at(config, first, config.sparse), steps)
+        found[name + way] = {"first": spent, "hours": spent * config.epochs * steps_of(config) / 3600}
+    lean, like = named(f"{name}-lean").config, named(f"ptb-lstm-{LIKE}-lean").config
+    course = json.loads((RESULTS / f"ptb_{LIKE}.json").read_text())["runs"]["lean"]["course"]
+    parts = scaled(course, WIDTH[size] / WIDTH[LIKE], lean.epochs / like.epochs)
+    for part in parts:
+        part["seconds"] = seconds(at(lean, part["sizes"], part["penalised"]), steps)
+    hours = sum(part["seconds"] * part["steps"] for part in parts) / 3600
+    found[f"{name}-lean"] = {"first": parts[0]["seconds"], "hours": hours, "course": parts}
+    return found
+
+
+def page(size: str, found: dict[str, Any]) -> str:
+    """The table of docs/reproduce.md."""
+    rows = []
+    for name, each in found.items():
+        config = named(name).config
+        words = config.batch * config.window
+        sizes = each["course"][-1]["sizes"] if "course" in each else [WIDTH[size]] * 3
+        fewer = mult_adds([WIDTH[size]] * 3) / mult_adds(sizes)
+        rows.append([
+            name, f"{words / each['first']:.0f}", f"{each['first'] * steps_of(config) / 60:.0f} min",
+            str(config.epochs), f"{fewer:.1f}" if fewer > 1 else "1", f"{each['hours']:.1f} h",
+        ])  # fmt: skip
+    head = [
+        "recipe",
+        "words a second at first",
+        "first epoch",
+        "epochs",
+        "mult-adds at the end, times fewer",
+        "forecast",
+    ]
+    return table(head, rows)
+
+
+def main() -> None:
+    """Measure, write, and put the table into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", choices=WIDTH)
+    parser.add_argument("--steps", type=int, default=20, help="to time at every size")
+    options = parser.parse_args()
+    hold_memory()
+    found = forecast(options.size, options.steps)
+    write(RESULTS / f"ptb_{options.size}_forecast.json", {"recipes": found})
+    print(page(options.size, found))
+    path = DOCS / "reproduce.md"
+    path.write_text(between_marks(path.read_text(), page(options.size, found), f"forecast-{options.size}"))
+
+
+if __name__ == "__main__":
+    main()
