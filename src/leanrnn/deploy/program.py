@@ -153,13 +153,14 @@ def _described(exported: ExportedProgram, example: Any) -> Program:
     batch: Any = None
     nodes = {node.name: node for node in exported.graph.nodes}
     for node in nodes.values():
-        if node.op == "call_function" and str(node.target) in LAYERS:
-            shape = node.args[0].meta["val"].shape
-            batch = shape[1] if batch is None else batch
-            for word, size in zip(("time", "batch"), shape, strict=False):
+        if (source := _stepped(node)) is not None:
+            shape = source.meta["val"].shape
+            batch = shape[1] if batch is None and len(shape) > 1 else batch
+            # Of a scan over anything the first axis is time; a second one is the batch if there is a third.
+            for word, size in zip(("time", "batch"), shape if len(shape) > 2 else shape[:1], strict=False):
                 if _is_free(size):
                     names.setdefault(str(size), unused(word, names.values()))
-            lengths += _lengths(node)
+            lengths += _lengths(node) if str(node.target) in LAYERS else []
     inputs = {}
     for name in exported.graph_signature.user_inputs:
         if isinstance(name, str) and isinstance(value := nodes[name].meta.get("val"), Tensor):
@@ -169,6 +170,15 @@ def _described(exported: ExportedProgram, example: Any) -> Program:
                 names.setdefault(str(size), "batch" if hidden else unused("length", names.values()))
             inputs[name] = tuple(_named(size, names) for size in value.shape)
     return Program(exported, example, inputs, names, tuple(dict.fromkeys(lengths)))
+
+
+def _stepped(node: Any) -> Any:
+    """What a node reads step by step, if it is a recurrent layer or a scan."""
+    if node.op != "call_function":
+        return None
+    if str(node.target) in LAYERS:
+        return node.args[0]
+    return node.args[2][0] if str(node.target) == "scan" and node.args[2] else None
 
 
 def _is_free(size: Any) -> bool:
