@@ -73,7 +73,7 @@ class _Steps(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         states, gates, mask, *weights = ctx.saved_tensors
         depth, steps, batch, width = states.shape
