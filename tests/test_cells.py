@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import SPARSE, WORDS, epochs, go, tiny_text, write_book
+from tiny import SPARSE, WORDS, go, tiny_text, write_book
 
 import leanrnn
 from leanrnn.cli import main
@@ -22,7 +22,7 @@ RHN = replace(
     SPARSE, cell="rhn", depth=3, tied=True, widths=(12,), follow=False, scope="recurrent", best=True, keep=1.0,
     l2=1e-4, drop_word=0.1, drop_input=0.2, drop_hidden=0.1, drop_output=0.2, strength=0.05, epochs=3,
 )  # fmt: skip
-CONFIGS = {"gru": replace(SPARSE, cell="gru", epochs=3), "rnn": replace(SPARSE, cell="rnn", epochs=3), "rhn": RHN}
+CONFIGS = {"gru": replace(SPARSE, cell="gru", epochs=3, strength=0.06), "rnn": replace(SPARSE, cell="rnn", epochs=3), "rhn": RHN}
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,7 @@ def test_costs_are_the_mult_adds_that_go(cell):
 
 @pytest.mark.parametrize("cell", CONFIGS)
 def test_a_run_stopped_and_gone_on_with_is_the_same_to_the_bit(cell, tmp_path):
-    events = epochs(go(tmp_path / "whole", CONFIGS[cell]))
-    before = sum(events[0].widths.values())
+    go(tmp_path / "whole", CONFIGS[cell])
     while not (tmp_path / "pieces" / "result.json").exists():
         go(tmp_path / "pieces", CONFIGS[cell], steps=61)
     one, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "pieces"))
@@ -73,7 +72,7 @@ def test_a_run_stopped_and_gone_on_with_is_the_same_to_the_bit(cell, tmp_path):
     result = json.loads((tmp_path / "whole" / "result.json").read_text())
     model = load_language_model(tmp_path / "whole" / "model.safetensors")
     assert list(model.widths) == result["widths"] and result["difference"] < 1e-5
-    assert sum(result["widths"]) + result["embedding"] < before or sum(events[0].alive.values()) < before
+    assert sum(result["widths"]) < sum(CONFIGS[cell].widths)
     written = export_language_model(tmp_path / "whole" / "model.safetensors", tmp_path / "m.onnx")
     assert written.inputs["words"] == ("time", "batch") and written.outputs[1] == "h_0"
 
