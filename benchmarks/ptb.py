@@ -105,11 +105,11 @@ def train(size: str, name: str, widths: list[int]) -> dict[str, Any]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     epochs = [line for line in lines if line["kind"] == "epoch"]
     result, config = (json.loads((folder / name).read_text()) for name in ("result.json", "config.json"))
-    kept = ("valid", "test", "test_in_batches", "embedding", "widths", "weights", "difference")
+    kept = ("valid", "test", "test_in_batches", "embedding", "widths", "weights", "difference", "valid_in_one")
     return {
         "command": shlex.join(words),
         "config": config["config"],
-        **{key: result[key] for key in kept},
+        **{key: result[key] for key in kept if key in result},
         "epochs": [{key: line[key] for key in ("rate", "train", "valid", "widths", "alive")} for line in epochs],
         "course": course([line for line in lines if line["kind"] == "interval"]),
     }
@@ -178,9 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("runs", nargs="*", help="names of runs; all that have no result yet if none is given")
-    parser.add_argument(
-        "--widths", type=int, nargs="+", default=[], help="of a direct design, the embedding before them"
-    )
+    parser.add_argument("--widths", type=int, nargs="+", default=[], help="of a direct design, embedding first")
     parser.add_argument("--table", action="store_true", help="only write the page again")
     options = parser.parse_args()
     path = results(options.size)

@@ -48,7 +48,7 @@ def main(steps: int = 600, out: str = "own_cell.onnx") -> tuple[nn.Module, nn.Mo
     print(groups)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     dead = leanrnn.GroupThreshold(0.1)
-    sparsifier = leanrnn.Sparsifier(groups, strength=1e-3, threshold=dead).attach(optimizer)
+    sparsifier = leanrnn.Sparsifier(groups, strength=4e-3, threshold=dead).attach(optimizer)
     for step in range(steps):
         x, wanted = batch()
         loss = mse_loss(model(x), wanted)
@@ -58,7 +58,7 @@ def main(steps: int = 600, out: str = "own_cell.onnx") -> tuple[nn.Module, nn.Mo
         if step == steps * 2 // 3:  # the rest is for the survivors
             sparsifier.detach()
     small = leanrnn.shrink(model, groups)
-    print(f"loss {loss.item():.4f}, {groups.widths} units became {small.from_state.size(0)}")
+    print(f"loss {loss.item():.4f}, {model.from_state.size(0)} units became {small.from_state.size(0)}")
     print(leanrnn.export(small, batch()[0], out))
     return model, small, loss.item()
 

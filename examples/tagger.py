@@ -1,5 +1,6 @@
-"""Put capitals and punctuation back into text that has lost them, as what a speech recogniser hears has: a bidirectional
-tagger that is trained on Python's own documentation, loses most of its units on the way, and becomes an ONNX file.
+"""Put capitals and punctuation back into text that has lost them, as what a speech recogniser hears has.
+
+A bidirectional tagger is trained on Python's own documentation, loses units on the way, and becomes an ONNX file.
 
 python examples/tagger.py                       # LSTM, some minutes
 python examples/tagger.py --cell gru --epochs 5 --strength 4e-4 --out tagger.onnx

@@ -22,11 +22,8 @@ RHN = replace(
     SPARSE, cell="rhn", depth=3, tied=True, widths=(12,), follow=False, scope="recurrent", best=True, keep=1.0,
     l2=1e-4, drop_word=0.1, drop_input=0.2, drop_hidden=0.1, drop_output=0.2, strength=0.05, epochs=3,
 )  # fmt: skip
-CONFIGS = {
-    "gru": replace(SPARSE, cell="gru", epochs=3, strength=0.06),
-    "rnn": replace(SPARSE, cell="rnn", epochs=3),
-    "rhn": RHN,
-}
+GRU, RNN = replace(SPARSE, cell="gru", epochs=3, strength=0.06), replace(SPARSE, cell="rnn", epochs=3)
+CONFIGS = {"gru": GRU, "rnn": RNN, "rhn": RHN}
 
 
 @pytest.mark.parametrize(
