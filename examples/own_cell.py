@@ -40,27 +40,28 @@ def batch(steps: int = 20) -> tuple[Tensor, Tensor]:
     return x, (x[..., 0] * use).cumsum(0) / use.cumsum(0).clamp(min=1)
 
 
-def main(steps: int = 600, out: str = "own_cell.onnx") -> tuple[nn.Module, nn.Module, float]:
-    """Train, shrink, export; the model, the small one, and its last loss."""
+def main(steps: int = 600, out: str = "own_cell.onnx") -> tuple[nn.Module, float]:
+    """Train, shrink, export; the small model, and its last loss."""
     torch.manual_seed(0)
     model = Memory(2, 32)
     groups = leanrnn.discover(model, batch()[0])
     print(groups)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     dead = leanrnn.GroupThreshold(0.1)
-    sparsifier = leanrnn.Sparsifier(groups, strength=4e-3, threshold=dead).attach(optimizer)
+    sparsifier = leanrnn.Sparsifier(groups, strength=1e-2, threshold=dead).attach(optimizer)
     for step in range(steps):
         x, wanted = batch()
         loss = mse_loss(model(x), wanted)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step == steps * 2 // 3:  # the rest is for the survivors
+        if step == steps * 2 // 3:  # the dead leave, and the rest is for the survivors
+            sparsifier.compact()
             sparsifier.detach()
     small = leanrnn.shrink(model, groups)
-    print(f"loss {loss.item():.4f}, {model.from_state.size(0)} units became {small.from_state.size(0)}")
+    print(f"loss {loss.item():.4f}, 32 units became {small.from_state.size(0)}")
     print(leanrnn.export(small, batch()[0], out))
-    return model, small, loss.item()
+    return small, loss.item()
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ def main(arguments: list[str] | None = None) -> float:
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--strength", type=float, default=4e-4)
+    parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--pieces", type=int, help="of text to learn from; all if not given")
     parser.add_argument("--out", default="tagger.onnx")
     options = parser.parse_args(arguments)
@@ -90,7 +91,7 @@ def main(arguments: list[str] | None = None) -> float:
 
     model = Tagger(options.vocabulary, options.width, options.cell)
     groups = leanrnn.discover(model, valid[:2])
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=options.rate)
     dead = leanrnn.GroupThreshold(0.1)
     sparsifier = leanrnn.Sparsifier(groups, strength=options.strength, threshold=dead).attach(optimizer)
     for epoch in range(options.epochs):

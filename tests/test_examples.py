@@ -23,11 +23,11 @@ def there(monkeypatch, tmp_path):
 def test_own_cell(capsys):
     import own_cell
 
-    model, small, loss = own_cell.main(steps=450)
+    small, loss = own_cell.main(steps=300)
     told = capsys.readouterr().out
     assert "from_state     32    133  from_state, read" in told
     width = small.from_state.size(0)
-    assert loss < 0.1 and width < 32 == model.from_state.size(0)
+    assert loss < 0.2 and width < 32
     x = own_cell.batch(steps=33)[0][:, :5]  # other lengths than the one it was exported with
     (found,) = onnxruntime.InferenceSession("own_cell.onnx").run(None, {"x": x.numpy()})
     np.testing.assert_allclose(found, small(x).detach().numpy(), atol=1e-5)
@@ -37,7 +37,7 @@ def test_own_cell(capsys):
 def test_tagger(cell, capsys):
     import tagger
 
-    few = "--width 16 --vocabulary 300 --pieces 250 --epochs 3 --strength 5e-3 --out small.onnx".split()
+    few = "--width 16 --vocabulary 300 --pieces 250 --epochs 3 --strength 0.1 --rate 0.03 --out small.onnx".split()
     right = tagger.main([*few, "--cell", cell])
     told = capsys.readouterr().out
     assert 0 <= right <= 1 and "input {'words': ('batch', 'time')}" in told
