@@ -190,6 +190,8 @@ def test_it_is_one_node_of_onnx_at_any_length(tmp_path):
     assert written.inputs == {"words": ("time", "batch"), "state": (1, "batch", 5)} and written.nodes < 10
     kinds = [node.op_type for node in onnx.load(written.path).graph.node]
     assert kinds.count("Scan") == 1 and "LSTM" not in kinds
+    said = {each.key: each.value for each in onnx.load(written.path).metadata_props}["leanrnn"]
+    assert '"widths": {"rnn": [5]}' in said
     found = leanrnn.quantize(written.path)
     assert found.difference < 0.1
     (scan,) = [node for node in onnx.load(found.path).graph.node if node.op_type == "Scan"]

@@ -28,7 +28,7 @@ DENSE = {
         PAPER, depth=7, embedding=400, widths=(400,), drop_factor=0.6, rate=0.5, epochs=40, constant=15, decay=0.85
     ),
     "ptb-rhn-small": replace(
-        PAPER, depth=5, embedding=200, widths=(200,), drop_factor=0.2, rate=0.5, epochs=15, constant=7, decay=0.7
+        PAPER, depth=5, embedding=200, widths=(200,), drop_factor=0.2, rate=0.5, epochs=13, constant=6, decay=0.7
     ),
 }
 STRENGTH = {"ptb-rhn": 5e-3, "ptb-rhn-medium": 5e-3, "ptb-rhn-small": 5e-3}
