@@ -37,7 +37,7 @@ def test_own_cell(capsys):
 def test_tagger(cell, capsys):
     import tagger
 
-    few = "--width 16 --vocabulary 300 --pieces 250 --epochs 3 --strength 0.1 --rate 0.03 --out small.onnx".split()
+    few = "--width 16 --vocabulary 300 --pieces 640 --epochs 6 --strength 0.05 --rate 5e-3 --out small.onnx".split()
     right = tagger.main([*few, "--cell", cell])
     told = capsys.readouterr().out
     assert 0 <= right <= 1 and "input {'words': ('batch', 'time')}" in told
