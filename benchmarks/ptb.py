@@ -1,8 +1,10 @@
-"""Penn Treebank: the runs of the paper's first experiment and ours, one after the other, each with its command.
+"""Penn Treebank: the runs of the paper's first two experiments and ours, one after the other, each with its command.
 
 python benchmarks/ptb.py small              # those that results/ptb_small.json has not yet, in order
 python benchmarks/ptb.py small iss lean     # these
 python benchmarks/ptb.py small --table      # only the table of docs/reproduce.md
+python benchmarks/ptb.py rhn-small          # Recurrent Highway Network; or gru-small, gru-medium, rnn-small
+python benchmarks/ptb.py rhn-small direct --widths 120   # a dense model of the width that was learned
 
 Every run is a ``leanrnn train`` of its own in runs/, which goes on where it was interrupted; the result is written down
 when it ends. Penn Treebank is found through LEANRNN_DATA.
@@ -16,13 +18,17 @@ import shlex
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from common import DOCS, RESULTS, ROOT, between_marks, environment
 
+from leanrnn.recipes import Config, named
+from leanrnn.recipes.model import GATES
+
 RUNS = ROOT / "runs"
-THREADS = {"small": 1, "medium": 2, "large": 2}  # small runs go two beside each other, which uses two cores best
-SMALL: dict[str, tuple[str, list[str]]] = {
+Runs = dict[str, tuple[str, list[str]]]
+SMALL: Runs = {
     "dense": ("ptb-lstm-small", []),
     "iss": ("ptb-lstm-small-iss", []),
     "iss-strong": ("ptb-lstm-small-iss", ["--strength", "5e-3"]),
@@ -37,33 +43,73 @@ SMALL: dict[str, tuple[str, list[str]]] = {
     "pruned": ("ptb-lstm-small-pruned", ["--start", "runs/small-dense", "--keep-widths", "85", "94"]),
 }
 """Name of a run: the recipe, and what is different from it."""
-MEDIUM: dict[str, tuple[str, list[str]]] = {
+MEDIUM: Runs = {
     "lean": ("ptb-lstm-medium-lean", []),
     "dense": ("ptb-lstm-medium", []),
 }
-SIZES = {"small": SMALL, "medium": MEDIUM}
-WIDTH = {"small": 200, "medium": 650, "large": 1500}
 
 
-def command(size: str, name: str) -> list[str]:
-    """The command line of a run."""
+def highway(name: str) -> Runs:
+    """The paper's table 2: dense, four strengths, and a dense model of the width that the second one learns."""
+    strengths = {f"iss-{value}": (f"{name}-iss", ["--strength", value]) for value in ("4e-3", "5e-3", "6e-3", "7e-3")}
+    return {"dense": (name, []), **strengths, "lean": (f"{name}-lean", []), "direct": (f"{name}-direct", [])}
+
+
+def other(name: str) -> Runs:
+    """A cell that the paper has no table of."""
+    return {"dense": (name, []), **{kind: (f"{name}-{kind}", []) for kind in ("iss", "lean", "direct")}}
+
+
+WIDER = ["--embedding", "300", "--widths", "300"]
+"""Start wider than the dense model, and let the penalty find the width."""
+SIZES: dict[str, Runs] = {
+    "small": SMALL,
+    "medium": MEDIUM,
+    "rhn": highway("ptb-rhn"),
+    "rhn-medium": highway("ptb-rhn-medium"),
+    "rhn-small": highway("ptb-rhn-small") | {"wider": ("ptb-rhn-small-lean", WIDER)},
+    "gru-small": other("ptb-gru-small"),
+    "gru-medium": other("ptb-gru-medium"),
+    "rnn-small": other("ptb-rnn-small"),
+}
+
+
+def threads(size: str) -> int:
+    """Small runs go two beside each other, which uses two cores best."""
+    return 1 if size.endswith("small") else 2
+
+
+def dense_of(size: str) -> Config:
+    """Settings of the model that others are compared with."""
+    return named(SIZES[size]["dense"][0]).config
+
+
+def command(size: str, name: str, widths: list[int]) -> list[str]:
+    """The command line of a run; widths are for a direct design, with the embedding first if there is one more."""
     recipe, more = SIZES[size][name]
-    return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(THREADS[size]), *more]
+    if widths:
+        first = [] if len(widths) == len(dense_of(size).widths) else widths[:1]
+        first = widths if dense_of(size).tied else first
+        layers = widths[-len(dense_of(size).widths) :]
+        more = [*(["--embedding", str(first[0])] if first else []), "--widths", *map(str, layers)]
+    elif name == "direct" and not more:
+        raise SystemExit(f"{size} direct: give the widths that another run learned with --widths.")
+    return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(threads(size)), *more]
 
 
-def train(size: str, name: str) -> dict[str, Any]:
+def train(size: str, name: str, widths: list[int]) -> dict[str, Any]:
     """Run it, or what is left of it; its result, its course, and the command."""
-    words = command(size, name)
+    words = command(size, name, widths)
     subprocess.run([sys.executable, "-m", "leanrnn.cli", *words[1:]], cwd=ROOT, check=True)
     folder = RUNS / f"{size}-{name}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     epochs = [line for line in lines if line["kind"] == "epoch"]
     result, config = (json.loads((folder / name).read_text()) for name in ("result.json", "config.json"))
-    kept = ("valid", "test", "test_in_batches", "embedding", "widths", "weights", "difference")
+    kept = ("valid", "test", "test_in_batches", "embedding", "widths", "weights", "difference", "valid_in_one")
     return {
         "command": shlex.join(words),
         "config": config["config"],
-        **{key: result[key] for key in kept},
+        **{key: result[key] for key in kept if key in result},
         "epochs": [{key: line[key] for key in ("rate", "train", "valid", "widths", "alive")} for line in epochs],
         "course": course([line for line in lines if line["kind"] == "interval"]),
     }
@@ -80,30 +126,36 @@ def course(intervals: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return parts
 
 
+def results(size: str) -> Path:
+    """The file of all runs of a size."""
+    return RESULTS / f"ptb_{size.replace('-', '_')}.json"
+
+
 def write_down(size: str, name: str, found: dict[str, Any]) -> None:
     """Add a run to the results; those of other runs stay."""
-    path = RESULTS / f"ptb_{size}.json"
+    path = results(size)
     known = json.loads(path.read_text()) if path.exists() else {"runs": {}}
-    known["environment"] = environment() | {"threads": THREADS[size]}
+    known["environment"] = environment() | {"threads": threads(size)}
     known["runs"][name] = found
     path.write_text(json.dumps(known, indent=1) + "\n")
 
 
-def mult_adds(sizes: list[int], vocabulary: int = 10_000) -> int:
-    """For a word, of an embedding and layers of these sizes: four gates of every layer, and the scores."""
-    return sum(4 * m * (n + m) for n, m in pairwise(sizes)) + sizes[-1] * vocabulary
+def mult_adds(sizes: list[int], dense: Config, vocabulary: int = 10_000) -> int:
+    """For a word, of an embedding and layers of these sizes: the gates of every layer, and the scores."""
+    gates = GATES[dense.cell]
+    return sum(gates * m * (n + dense.depth * m) for n, m in pairwise(sizes)) + sizes[-1] * vocabulary
 
 
-def table(runs: dict[str, Any], width: int) -> str:
-    """Perplexity, widths, size and epochs of every run; the dense model has layers of this width."""
-    first = mult_adds([width] * 3)
+def table(runs: dict[str, Any], dense: Config) -> str:
+    """Perplexity, widths, size and epochs of every run, beside the dense model."""
+    first = mult_adds([dense.embedding, *dense.widths], dense)
     lines = [
         "| run | validation | test | embedding, layers | weights | mult-adds | epochs | training time |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, run in runs.items():
         sizes = [run["embedding"], *run["widths"]]
-        widths, cost = ", ".join(map(str, sizes)), mult_adds(sizes)
+        widths, cost = ", ".join(map(str, sizes)), mult_adds(sizes, dense)
         lines.append(
             f"| {name} | {run['valid']:.2f} | {run['test']:.2f} | {widths} | {run['weights'] / 1e6:.2f} M | "
             f"{cost / 1e6:.2f} M ({first / cost:.2f} times fewer) | {len(run['epochs'])} | "
@@ -114,11 +166,11 @@ def table(runs: dict[str, Any], width: int) -> str:
 
 def write_page(size: str) -> None:
     """The table of one size in docs/reproduce.md, with the commands, and in the README, from what was written down."""
-    runs = json.loads((RESULTS / f"ptb_{size}.json").read_text())["runs"]
+    runs = json.loads(results(size).read_text())["runs"]
     ordered = {name: runs[name] for name in SIZES[size] if name in runs}
-    rows, commands = table(ordered, WIDTH[size]), "\n".join(run["command"] for run in ordered.values())
+    rows, commands = table(ordered, dense_of(size)), "\n".join(run["command"] for run in ordered.values())
     for page, text in {DOCS / "reproduce.md": f"{rows}\n\n```text\n{commands}\n```", ROOT / "README.md": rows}.items():
-        page.write_text(between_marks(page.read_text(), text, size))
+        page.write_text(between_marks(page.read_text(), text, f"{size},"))
 
 
 def main() -> None:
@@ -126,14 +178,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("runs", nargs="*", help="names of runs; all that have no result yet if none is given")
+    parser.add_argument("--widths", type=int, nargs="+", default=[], help="of a direct design, embedding first")
     parser.add_argument("--table", action="store_true", help="only write the page again")
     options = parser.parse_args()
-    path = RESULTS / f"ptb_{options.size}.json"
+    path = results(options.size)
     if unknown := set(options.runs) - SIZES[options.size].keys():
         parser.error(f"no run is called {', '.join(sorted(unknown))}. There are {', '.join(SIZES[options.size])}.")
     done = json.loads(path.read_text())["runs"] if path.exists() else {}
-    for name in [] if options.table else options.runs or [name for name in SIZES[options.size] if name not in done]:
-        write_down(options.size, name, train(options.size, name))
+    left = [name for name in SIZES[options.size] if name not in done]
+    for name in [] if options.table else options.runs or left:
+        write_down(options.size, name, train(options.size, name, options.widths))
     write_page(options.size)
 
 

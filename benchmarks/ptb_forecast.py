@@ -13,12 +13,13 @@ import json
 from typing import Any
 
 from common import DOCS, RESULTS, between_marks, table, write
-from ptb import WIDTH, mult_adds
+from ptb import mult_adds
 from ptb_time import TRAINING, at, seconds, stages
 
 from leanrnn.environment import hold_memory
 from leanrnn.recipes import Config, named
 
+WIDTH = {"medium": 650, "large": 1500}
 LIKE = "medium"
 """The size whose run of `lean` tells how fast the widths fall."""
 
@@ -28,11 +29,11 @@ def steps_of(config: Config) -> int:
     return (TRAINING // config.batch - 1) // config.window
 
 
-def scaled(course: list[dict[str, Any]], factor: float, epochs: float) -> list[dict[str, Any]]:
+def scaled(course: list[dict[str, Any]], like: Config, factor: float, epochs: float) -> list[dict[str, Any]]:
     """The course of a smaller model at this size: widths in proportion, and as many epochs for it as there are."""
     return [
         part | {"sizes": [round(size * factor) for size in part["sizes"]], "steps": part["steps"] * epochs}
-        for part in stages(course, near=0.3)
+        for part in stages(course, like, near=0.3)
     ]
 
 
@@ -46,7 +47,7 @@ def forecast(size: str, steps: int) -> dict[str, Any]:
         found[name + way] = {"first": spent, "hours": spent * config.epochs * steps_of(config) / 3600}
     lean, like = named(f"{name}-lean").config, named(f"ptb-lstm-{LIKE}-lean").config
     course = json.loads((RESULTS / f"ptb_{LIKE}.json").read_text())["runs"]["lean"]["course"]
-    parts = scaled(course, WIDTH[size] / WIDTH[LIKE], lean.epochs / like.epochs)
+    parts = scaled(course, like, WIDTH[size] / WIDTH[LIKE], lean.epochs / like.epochs)
     for part in parts:
         part["seconds"] = seconds(at(lean, part["sizes"], part["penalised"]), steps)
     hours = sum(part["seconds"] * part["steps"] for part in parts) / 3600
@@ -61,7 +62,7 @@ def page(size: str, found: dict[str, Any]) -> str:
         config = named(name).config
         words = config.batch * config.window
         sizes = each["course"][-1]["sizes"] if "course" in each else [WIDTH[size]] * 3
-        fewer = mult_adds([WIDTH[size]] * 3) / mult_adds(sizes)
+        fewer = mult_adds([WIDTH[size]] * 3, config) / mult_adds(sizes, config)
         rows.append([
             name, f"{words / each['first']:.0f}", f"{each['first'] * steps_of(config) / 60:.0f} min",
             str(config.epochs), f"{fewer:.1f}" if fewer > 1 else "1", f"{each['hours']:.1f} h",

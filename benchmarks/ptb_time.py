@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import RESULTS, environment
-from ptb import SIZES, mult_adds, write_page
+from common import environment
+from ptb import SIZES, dense_of, mult_adds, results, write_page
 
 from leanrnn.environment import hold_memory
-from leanrnn.recipes import Config, named
+from leanrnn.recipes import Config
 from leanrnn.recipes.loop import Interval, train
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
@@ -54,13 +54,13 @@ def at(config: Config, sizes: list[int], penalised: bool) -> Config:
     )  # fmt: skip
 
 
-def stages(course: list[dict[str, Any]], near: float = 0.05) -> list[dict[str, Any]]:
+def stages(course: list[dict[str, Any]], dense: Config, near: float = 0.05) -> list[dict[str, Any]]:
     """The course in fewer parts: sizes whose mult-adds are within a twentieth count as those that lasted longest."""
     found: list[list[dict[str, Any]]] = []
     for part in course:
         first = found[-1][0] if found else None
         alike = first and first["penalised"] == part["penalised"]
-        if alike and mult_adds(part["sizes"]) > (1 - near) * mult_adds(first["sizes"]):
+        if alike and mult_adds(part["sizes"], dense) > (1 - near) * mult_adds(first["sizes"], dense):
             found[-1].append(part)
         else:
             found.append([part])
@@ -71,7 +71,7 @@ def stages(course: list[dict[str, Any]], near: float = 0.05) -> list[dict[str, A
 def ratio(config: Config, course: list[dict[str, Any]], dense: Config, dense_steps: int) -> float:
     """Time of a run, whose course is given, over that of the dense run."""
     total = 0.0
-    for part in stages(course):
+    for part in stages(course, dense):
         before, now, after = seconds(dense), seconds(at(config, part["sizes"], part["penalised"])), seconds(dense)
         total += part["steps"] * now / ((before + after) / 2)
     return total / dense_steps
@@ -84,10 +84,10 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", help="names of runs; all if none is given")
     options = parser.parse_args()
     hold_memory()
-    path = RESULTS / f"ptb_{options.size}.json"
+    path = results(options.size)
     known = json.loads(path.read_text())
-    dense = replace(named(f"ptb-lstm-{options.size}").config, epochs=1)
-    steps = named(f"ptb-lstm-{options.size}").config.epochs * ((TRAINING // dense.batch - 1) // dense.window)
+    dense = replace(dense_of(options.size), epochs=1)
+    steps = dense_of(options.size).epochs * ((TRAINING // dense.batch - 1) // dense.window)
     for name in options.runs or [name for name in known["runs"] if name != "dense"]:
         run = known["runs"][name]
         run["time"] = ratio(Config.from_json(run["config"]), run["course"], dense, steps)

@@ -196,3 +196,23 @@ def test_products_with_less_weights_are_what_they_say(monkeypatch):
     calls = products(10, 3, 0.75)
     torch.testing.assert_close(torch.as_tensor(calls["scipy"]()), calls["torch"]())
     assert calls["structured"]().shape == (20, 3) and calls["dense"]().shape == (40, 3)
+
+
+def test_highway_steps_are_timed(tmp_path):
+    options = ["--sizes", "8x2", "--steps", "3", "--batch", "2", "--rounds", "1"]
+    result = run("rhn_step.py", tmp_path / "steps.json", *options)
+    assert [row["way"] for row in result["measured"]] == ["autograd", "own"]
+
+
+def test_runs_of_all_cells_have_commands(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import ptb
+
+    from leanrnn.recipes import RECIPES
+
+    assert all(recipe in RECIPES for runs in ptb.SIZES.values() for recipe, _ in runs.values())
+    assert ptb.command("rhn-small", "direct", [120])[-4:] == ["--embedding", "120", "--widths", "120"]
+    assert ptb.command("gru-small", "direct", [150, 90, 80])[-5:] == ["--embedding", "150", "--widths", "90", "80"]
+    with pytest.raises(SystemExit, match="give the widths"):
+        ptb.command("gru-small", "direct", [])
+    assert ptb.mult_adds([830, 830], ptb.dense_of("rhn")) == 830 * 10_000 + 2 * 830 * 11 * 830

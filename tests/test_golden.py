@@ -27,6 +27,10 @@ def tiny(name: str) -> Config:
     """The recipe on a small scale: all that it does, with few units and words, and a penalty that acts in few steps."""
     config = ALL[name]
     sizes = {**SIZES, "keep_widths": (10, 9)} if name.endswith("-pruned") else SIZES
+    if config.cell != "lstm":  # two epochs of the same loop: one at the full rate, one after it
+        sizes = sizes | {"epochs": 2, "constant": 1, "penalised": min(config.penalised, 1)}
+    if config.cell == "rhn":
+        sizes = sizes | {"widths": (12,), "depth": min(config.depth, 3)}
     strength = min(10 * config.strength, 0.015)
     penalty = {"strength": strength, "compact": min(config.compact, 20)} if config.sparse else {}
     return replace(config, **sizes, **penalty, group_threshold=10 * config.group_threshold)

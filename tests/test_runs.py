@@ -146,3 +146,15 @@ def as_nobody() -> Iterator[None]:
         yield
     finally:
         os.seteuid(before)
+
+
+def test_a_folder_from_before_a_setting_had_a_name_goes_on(tmp_path):
+    with Run.open(tmp_path, {"config": {"seed": 1}}):
+        pass
+    with Run.open(tmp_path, {"config": {"seed": 1, "cell": "lstm"}}, defaults={"config": {"seed": 5, "cell": "lstm"}}):
+        pass
+    with (
+        pytest.raises(RunError, match="cell was 'lstm' and is 'gru'"),
+        Run.open(tmp_path, {"config": {"seed": 1, "cell": "gru"}}, defaults={"config": {"cell": "lstm"}}),
+    ):
+        pass

@@ -7,6 +7,7 @@ __all__ = [
     "DiscoveryError",
     "ExportError",
     "GroupsError",
+    "LayerError",
     "LeanRNNError",
     "OperatorError",
     "RunError",
@@ -25,6 +26,10 @@ class UnsupportedModelError(LeanRNNError):
 
 class DiscoveryError(LeanRNNError):
     """The model ran, but no recurrent width was found, or the example does not fit the model."""
+
+
+class LayerError(LeanRNNError):
+    """A layer of leanrnn was given a size it cannot have, or a tensor that does not fit it."""
 
 
 class OperatorError(LeanRNNError):

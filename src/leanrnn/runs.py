@@ -58,14 +58,21 @@ class Run:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, settings: Mapping[str, Any], started: Mapping[str, Any] | None = None) -> Iterator[Run]:
+    def open(
+        cls,
+        folder: Path,
+        settings: Mapping[str, Any],
+        started: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> Iterator[Run]:
         """Make the folder, or go on in one that was made with the same settings; nobody else may use it meanwhile.
-        ``started`` may differ from start to start, and is kept with the environment."""
+        ``started`` may differ from start to start, and is kept with the environment; ``defaults`` are what settings
+        were before there was a name for them."""
         run = cls(folder)
         with _told(folder):
             run.checkpoints.mkdir(parents=True, exist_ok=True)
         with _locked(folder / "lock"), _told(folder):
-            run._agree(settings)
+            run._agree(settings, defaults or {})
             run._tidy()
             with (folder / "environment.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps({**environment(), **(started or {})}) + "\n")
@@ -148,13 +155,13 @@ class Run:
         for path in self.checkpoints.glob(".writing-*"):
             shutil.rmtree(path)
 
-    def _agree(self, settings: Mapping[str, Any]) -> None:
+    def _agree(self, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         """Settings of a folder never change: what is in it would not belong together."""
         path = self.folder / "config.json"
         if not path.exists():
             self.write("config.json", settings)
             return
-        before, now = _flat(_read_json(path)), _flat(settings)
+        before, now = _flat(defaults) | _flat(_read_json(path)), _flat(settings)
         differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
         if differing:
             told = "; ".join(f"{key} was {before.get(key)!r} and is {now.get(key)!r}" for key in differing)

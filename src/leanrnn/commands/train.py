@@ -80,7 +80,7 @@ class Train:
         }
         started = {"data": _name(self.data)}
         with (
-            Run.open(folder, about, started) as run,
+            Run.open(folder, about, started, {"config": Config().to_json()}) as run,
             _signals() as stopped,
             view(self.settings, run, self.json) as show,
         ):

@@ -18,7 +18,7 @@ from leanrnn.deploy.program import Program, unused
 from leanrnn.deploy.quietly import quietly
 from leanrnn.deploy.translate import ORDER, table
 from leanrnn.errors import ExportError
-from leanrnn.layers.recurrent import widths_of
+from leanrnn.layers import RecurrentHighway, widths_of
 from leanrnn.surgery.plan import whole_plan
 
 __all__ = ["metadata", "to_onnx"]
@@ -49,13 +49,18 @@ def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] |
 def metadata(model: nn.Module, program: Program, about: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a file says of itself: who wrote it, what goes in, widths of the layers, number of weights, what was cut."""
     tensors = [leaf for leaf in pytree.tree_leaves(program.example) if isinstance(leaf, Tensor)]
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.RNNBase)}
+    widths = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.RNNBase):
+            widths[name] = list(widths_of(module, 0))
+        elif isinstance(module, RecurrentHighway):
+            widths[name] = [module.hidden_size]
     return {
         "version": __version__,
         "inputs": {name: list(shape) for name, shape in program.inputs.items()},
         "lengths": list(program.lengths),
         "values": {name: _values(each) for name, each in zip(program.inputs, tensors, strict=True)},
-        "widths": {name: list(widths_of(module, 0)) for name, module in layers.items()},
+        "widths": widths,
         "weights": sum(parameter.numel() for parameter in model.parameters()),
         "plan": whole_plan(model).to_json(),
         "about": dict(about or {}),

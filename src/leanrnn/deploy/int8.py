@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,10 @@ def to_int8(source: Path, target: Path, reduce_range: bool) -> None:
     """Quantise weights now and activations while running; a scale for every row, which is closer than one for all."""
     (tool,) = needed("onnxruntime.quantization")
     options = {"weight_type": tool.QuantType.QInt8, "per_channel": True, "reduce_range": reduce_range}
+    inside = {"EnableSubgraph": True}  # the steps of a scan too
     try:
         with quietly():
-            tool.quantize_dynamic(source, target, **options)
+            tool.quantize_dynamic(source, target, extra_options=inside, **options)
             store_in_bytes(target, target, RECURRENT)
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
@@ -43,13 +44,21 @@ def store_in_bytes(source: Path, target: Path, kinds: Iterable[str] = (*RECURREN
     model = onnx.load(str(source))
     weights = {each.name: each for each in model.graph.initializer}
     done = set()
-    for node in [node for node in model.graph.node if node.op_type in kinds]:
+    for node in [node for node in _nodes(model.graph) if node.op_type in kinds]:
         for place in PLACES[node.op_type]:
             tensor = weights.get(node.input[place])
             if tensor is not None and tensor.name not in done and len(tensor.dims) > 1:
                 _replace(onnx, model.graph, tensor, AXES[node.op_type])
                 done.add(tensor.name)
     onnx.save(model, str(target))
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """Those of a graph and of the graphs inside its nodes, as a scan has one."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from _nodes(attribute.g)
 
 
 def _replace(onnx: Any, graph: Any, tensor: Any, axis: int) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
+from leanrnn.deploy.loops import rolled
 from leanrnn.deploy.quietly import quietly
 from leanrnn.deploy.tracing import whole_layers
 from leanrnn.errors import ExportError
@@ -72,9 +73,25 @@ def trace(model: nn.Module, example: Any, fixed: bool = False) -> Program:
             "run knows."
         ) from error
     program = _described(exported, example)
-    if not fixed:
-        _refuse_fixed(model, program)
+    if not fixed and (refused := _fixed(model, program)):
+        again = _rolled(exported, example, args, kwargs, shapes)
+        if again is None or _fixed(model, again):
+            raise ExportError(refused)
+        return again
     return program
+
+
+def _rolled(exported: ExportedProgram, example: Any, args: Any, kwargs: Any, shapes: Any) -> Program | None:
+    """The same with its loop over time as a scan, traced again; None if that cannot be done."""
+    try:
+        with quietly():
+            module = rolled(exported.module(check_guards=False))
+            if module is None:
+                return None
+            again = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
+        return _described(again, example)
+    except Exception:  # of torch's scan, which takes fewer programs than Python
+        return None
 
 
 def any_length(value: Any) -> Any:
@@ -89,8 +106,9 @@ def any_length(value: Any) -> Any:
     return None
 
 
-def _refuse_fixed(model: nn.Module, program: Program) -> None:
-    """A loop over time in Python is as long in the graph as it was in the example."""
+def _fixed(model: nn.Module, program: Program) -> str:
+    """What to say of a length that the model can vary and its graph cannot: a loop over time in Python is as long there
+    as it was in the example."""
     places: dict[int, list[tuple[int, int]]] = {}
     for i, shape in enumerate(program.inputs.values()):
         for axis, size in enumerate(shape):
@@ -100,11 +118,12 @@ def _refuse_fixed(model: nn.Module, program: Program) -> None:
         for chosen in {tuple(where), *((place,) for place in where)}:
             if _runs(model, longer(program.example, chosen)):
                 name, axis = list(program.inputs)[chosen[0][0]], chosen[0][1]
-                raise ExportError(
+                return (
                     f"the model takes any length along axis {axis} of {name}, but its graph only {size}, the one of "
-                    "the example, as after a loop over the steps in Python. Use nn.LSTM, nn.GRU, nn.RNN or torch's "
-                    "scan in its place, or allow it with fixed=True."
+                    "the example, as after a loop over the steps in Python that is not the same in every step. Use "
+                    "nn.LSTM, nn.GRU, nn.RNN or torch's scan in its place, or allow it with fixed=True."
                 )
+    return ""
 
 
 def _grown(model: nn.Module, example: Any) -> Any:
@@ -153,13 +172,14 @@ def _described(exported: ExportedProgram, example: Any) -> Program:
     batch: Any = None
     nodes = {node.name: node for node in exported.graph.nodes}
     for node in nodes.values():
-        if node.op == "call_function" and str(node.target) in LAYERS:
-            shape = node.args[0].meta["val"].shape
-            batch = shape[1] if batch is None else batch
-            for word, size in zip(("time", "batch"), shape, strict=False):
+        if (source := _stepped(node)) is not None:
+            shape = source.meta["val"].shape
+            batch = shape[1] if batch is None and len(shape) > 1 else batch
+            # Of a scan over anything the first axis is time; a second one is the batch if there is a third.
+            for word, size in zip(("time", "batch"), shape if len(shape) > 2 else shape[:1], strict=False):
                 if _is_free(size):
                     names.setdefault(str(size), unused(word, names.values()))
-            lengths += _lengths(node)
+            lengths += _lengths(node) if str(node.target) in LAYERS else []
     inputs = {}
     for name in exported.graph_signature.user_inputs:
         if isinstance(name, str) and isinstance(value := nodes[name].meta.get("val"), Tensor):
@@ -169,6 +189,15 @@ def _described(exported: ExportedProgram, example: Any) -> Program:
                 names.setdefault(str(size), "batch" if hidden else unused("length", names.values()))
             inputs[name] = tuple(_named(size, names) for size in value.shape)
     return Program(exported, example, inputs, names, tuple(dict.fromkeys(lengths)))
+
+
+def _stepped(node: Any) -> Any:
+    """What a node reads step by step, if it is a recurrent layer or a scan."""
+    if node.op != "call_function":
+        return None
+    if str(node.target) in LAYERS:
+        return node.args[0]
+    return node.args[2][0] if str(node.target) == "scan" and node.args[2] else None
 
 
 def _is_free(size: Any) -> bool:

@@ -38,7 +38,9 @@ def caller(runtime: str, path: Path, inputs: Arrays, threads: int) -> Callable[[
     (openvino,) = needed("openvino")
     try:
         core = openvino.Core()
-        compiled = core.compile_model(str(path), "CPU", {"INFERENCE_NUM_THREADS": threads})
+        # Else it computes in bfloat16 where a processor can, and is compared with numbers of single precision.
+        exact = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+        compiled = core.compile_model(str(path), "CPU", exact)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300]
         raise ExportError(f"OpenVINO cannot read {path}: {reason}. Take onnxruntime.") from error

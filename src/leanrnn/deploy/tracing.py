@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan  # not public yet; tests run on the version it is known from
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
 from leanrnn.deploy import operators
 from leanrnn.errors import ExportError
-from leanrnn.layers import States
+from leanrnn.layers import RecurrentHighway, States
+from leanrnn.layers.highway_steps import highway_step
 from leanrnn.layers.recurrent import Recurrent, slots_of
 
 __all__ = ["whole_layers"]
@@ -25,17 +27,20 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @contextlib.contextmanager
 def whole_layers() -> Iterator[None]:
-    """Inside, nn.LSTM, nn.GRU and nn.RNN run as operators of leanrnn, one a layer and direction."""
+    """Inside, nn.LSTM, nn.GRU and nn.RNN run as operators of leanrnn, one a layer and direction, and a highway layer as
+    a scan."""
+    replaced: list[tuple[Any, str, Any]] = [(cls, "forward", _forward) for cls in CLASSES]
+    replaced.append((RecurrentHighway, "steps", staticmethod(_highway)))
     with _ONE_AT_A_TIME:
-        before = [cls.forward for cls in CLASSES]
+        before = [vars(cls)[name] for cls, name, _ in replaced]
         try:
-            for cls in CLASSES:
-                cls.forward = _forward
+            for cls, name, new in replaced:
+                setattr(cls, name, new)
             with Padded():
                 yield
         finally:
-            for cls, forward in zip(CLASSES, before, strict=True):
-                cls.forward = forward
+            for (cls, name, _), old in zip(replaced, before, strict=True):
+                setattr(cls, name, old)
 
 
 class Padded(TorchFunctionMode):
@@ -99,6 +104,17 @@ def _forward(self: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None) -
     else:
         y = x.squeeze(1) if not batched else x.transpose(0, 1) if self.batch_first else x
     return y, tuple(answer) if parts == 2 else answer[0]
+
+
+def _highway(x: Tensor, s: Tensor, mask: None, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
+    """All steps of a highway layer; torch's scan becomes ONNX's."""
+    turned = [weight.t() for weight in weights]  # here, not in every step
+
+    def step(s: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        s = highway_step(x, s, mask, turned, biases)
+        return s, s.clone()
+
+    return cast(Tensor, scan(step, s, x)[1])
 
 
 def _one(

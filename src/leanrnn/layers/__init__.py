@@ -2,6 +2,7 @@
 
 from leanrnn.layers.attention import MultiheadAttention
 from leanrnn.layers.cells import Cell, GRUCell, LSTMCell, RNNCell
+from leanrnn.layers.highway import RecurrentHighway
 from leanrnn.layers.norms import GroupNorm, LayerNorm, RMSNorm
 from leanrnn.layers.recurrent import (
     GATES,
@@ -34,6 +35,7 @@ __all__ = [
     "RMSNorm",
     "RNNCell",
     "Recurrent",
+    "RecurrentHighway",
     "States",
     "compose",
     "equal_widths",

@@ -135,7 +135,9 @@ def compose(former: Former, width: int, kept: Sequence[int]) -> Former:
 
 def narrow(state: Tensor, width: int, former: Former) -> Tensor:
     """``state`` at today's ``width``; a state of a former width loses the components that were cut since."""
-    positions = former.get(state.size(-1))
-    if state.size(-1) == width or positions is None:
+    if state.size(-1) == width or not former:
+        return state
+    positions = former.get(int(state.size(-1)))
+    if positions is None:
         return state
     return state.index_select(-1, torch.tensor(positions, device=state.device))

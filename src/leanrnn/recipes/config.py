@@ -16,6 +16,7 @@ __all__ = ["Config", "changed", "from_toml"]
 
 Corpus = Literal["ptb", "text", "python"]
 Rate = Literal["decay", "thirds", "line"]
+Cell = Literal["lstm", "gru", "rnn", "rhn"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +35,31 @@ class Config:
     held_out: float = 0.05
     """Part of your own text that is kept for validation, and as much again for the test."""
 
+    cell: Cell = "lstm"
+    """What the layers are: LSTM, GRU, RNN with tanh, or a Recurrent Highway Network."""
+    depth: int = 1
+    """Of a Recurrent Highway Network: steps in depth for one in time."""
     embedding: int = 200
     """Numbers that stand for a word."""
     widths: tuple[int, ...] = (200, 200)
-    """Hidden units of every LSTM layer."""
+    """Hidden units of every layer."""
+    tied: bool = False
+    """The embedding is the matrix of the output too."""
     init: float = 0.1
-    """Weights start uniform between minus and plus this; the biases of the LSTM at zero."""
+    """Weights start uniform between minus and plus this, biases of LSTM, GRU and RNN at zero, those of the transform
+    gates of a Recurrent Highway Network at -2."""
     keep: float = 1.0
     """Probability that a number survives dropout, between the layers and around them."""
+    drop_word: float = 0.0
+    """Probability that a word is dropped, wherever it stands in a window."""
+    drop_input: float = 0.0
+    """Of a Recurrent Highway Network: that a number a layer reads is dropped, the same one in a whole window."""
+    drop_hidden: float = 0.0
+    """The same for the state that its gates read."""
+    drop_output: float = 0.0
+    """The same for the numbers that the scores are made of; any cell may have it."""
+    drop_factor: float = 1.0
+    """Of those four. The paper's sparse runs have 0.6."""
     follow: bool = False
     """Let dropout fall with the widths: by the root of the part of units that is left."""
 
@@ -62,6 +80,10 @@ class Config:
     """Factor of the learning rate for every epoch after those."""
     clip: float = 5.0
     """Largest norm of all gradients together."""
+    l2: float = 0.0
+    """Weight of half the square of all parameters in the loss."""
+    best: bool = False
+    """Keep the model of the epoch with the best validation perplexity; otherwise that of the last."""
     seed: int = 1
     """Of the first weights and of dropout."""
 
@@ -172,7 +194,7 @@ def _as(kind: Any, value: Any, where: str) -> Any:
 
 def _check(config: Config) -> None:
     """Refuse settings no run can have."""
-    for name in ("embedding", "epochs", "batch", "window", "vocabulary"):
+    for name in ("embedding", "depth", "epochs", "batch", "window", "vocabulary"):
         if getattr(config, name) < 1:
             raise ConfigError(f"{name} is {getattr(config, name)}. Give at least 1.")
     if not config.widths or min(config.widths) < 1:
@@ -181,9 +203,29 @@ def _check(config: Config) -> None:
         raise ConfigError(f"keep_widths are {config.keep_widths}. Keep at least one unit of every layer.")
     if not 0 < config.keep <= 1:
         raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
+    for name in ("drop_word", "drop_input", "drop_hidden", "drop_output"):
+        if not 0 <= (p := getattr(config, name)) * config.drop_factor < 1 or p < 0:
+            raise ConfigError(f"{name} is {p}, times {config.drop_factor}. Give a probability below 1; 0 is none.")
+    if config.cell != "rhn" and (config.depth > 1 or config.drop_input or config.drop_hidden):
+        raise ConfigError(f"depth, drop_input and drop_hidden are for the cell rhn, and this is {config.cell}.")
+    if config.tied and config.embedding != config.widths[-1]:
+        raise ConfigError(
+            f"the embedding is {config.embedding} wide and the last layer {config.widths[-1]}. Give both one width, "
+            "since they are tied."
+        )
     if not 0 < config.held_out < 0.5:
         raise ConfigError(f"held_out is {config.held_out}. Give a part between 0 and one half.")
-    for name in ("strength", "threshold", "group_threshold", "ramp", "compact", "penalised", "afterwards", "constant"):
+    for name in (
+        "strength",
+        "threshold",
+        "group_threshold",
+        "ramp",
+        "compact",
+        "penalised",
+        "afterwards",
+        "constant",
+        "l2",
+    ):
         if not 0 <= getattr(config, name) < math.inf:
             raise ConfigError(f"{name} is {getattr(config, name)}. Give 0 or a positive number.")
     for name in ("rate", "clip", "init", "decay"):

@@ -12,12 +12,23 @@ from torch import Tensor
 import leanrnn
 from leanrnn.errors import RunError
 from leanrnn.recipes.config import Config
-from leanrnn.recipes.model import LanguageModel, State, costs, language_model, load_language_model
+from leanrnn.recipes.model import (
+    LanguageModel,
+    State,
+    costs,
+    drops,
+    language_model,
+    load_language_model,
+    parts_of,
+    state_of,
+)
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
 
 __all__ = ["Job", "begun", "example", "resumed", "saved"]
 
+PARTS = "hc"
+"""Of the state of a layer: hidden, and of an LSTM the cell's."""
 NUMBERS = ("epoch", "window", "total", "seconds", "mark", "spent", "valid", "difference")
 
 
@@ -70,8 +81,7 @@ def begun(config: Config, text: Text, per_epoch: int, start: Path | None, device
         small = leanrnn.shrink(model, leanrnn.discover(model, example()), keep_widths=kept)
         assert isinstance(small, LanguageModel)
         model = small
-    for dropout in model.dropouts:
-        dropout.p = 1 - config.keep  # type: ignore[assignment]
+    model.drops = drops(config)
     return _job(config, model, about, per_epoch, _groups(config, model), device)
 
 
@@ -81,8 +91,7 @@ def resumed(config: Config, run: Run, per_epoch: int, device: torch.device) -> J
         return None
     data, tensors = found.data, {name: tensor.to(device) for name, tensor in found.tensors.items()}
     model = load_language_model(found.model)
-    for dropout, p in zip(model.dropouts, data["dropout"], strict=True):
-        dropout.p = p
+    model.drops = data["dropout"]
     groups = leanrnn.Groups.from_json(data["groups"], model) if data["groups"] else None
     job = _job(config, model, leanrnn.about(found.model), per_epoch, groups, device)
     if job.sparsifier:
@@ -91,8 +100,8 @@ def resumed(config: Config, run: Run, per_epoch: int, device: torch.device) -> J
         setattr(job, name, data[name])
     job.optimizer.load_state_dict(_packed(data["optimizer"], tensors))
     job.losses = tensors["losses"].clone()
-    states = range(data["layers"])
-    job.state = [(tensors[f"state.{i}.h"].clone(), tensors[f"state.{i}.c"].clone()) for i in states] or None
+    named = [[f"state.{i}.{part}" for part in PARTS] for i in range(data["layers"])]
+    job.state = [state_of([tensors[name].clone() for name in names if name in tensors]) for names in named] or None
     torch.set_rng_state(found.tensors["random"])
     if "random_there" in tensors:
         torch.get_device_module(device).set_rng_state(found.tensors["random_there"])
@@ -104,12 +113,12 @@ def saved(job: Job, run: Run, step: int) -> None:
     tensors = {"losses": job.losses, "random": torch.get_rng_state()}
     if (device := job.losses.device).type != "cpu":  # dropout there has a state of its own
         tensors["random_there"] = torch.get_device_module(device).get_rng_state()
-    for i, (h, c) in enumerate(job.state or ()):
-        tensors |= {f"state.{i}.h": h, f"state.{i}.c": c}
+    for i, state in enumerate(job.state or ()):
+        tensors |= {f"state.{i}.{part}": tensor for part, tensor in zip(PARTS, parts_of(state), strict=False)}
     data = {
         **{name: getattr(job, name) for name in NUMBERS},
         "layers": len(job.state or ()),
-        "dropout": [dropout.p for dropout in job.model.dropouts],
+        "dropout": job.model.drops,
         "optimizer": _unpacked(job.optimizer.state_dict(), tensors),
         "sparsifier": job.sparsifier.state_dict() if job.sparsifier else None,
         "groups": job.sparsifier.groups.to_json() if job.sparsifier else None,

@@ -20,11 +20,14 @@ import leanrnn
 from leanrnn.errors import RunError
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.job import Job, begun, resumed, saved
-from leanrnn.recipes.model import LanguageModel
+from leanrnn.recipes.model import LanguageModel, detached, load_language_model
 from leanrnn.recipes.text import Text, streams, windows
 from leanrnn.runs import Run
 
 __all__ = ["Epoch", "Interval", "perplexity", "train"]
+
+BEST = "best.safetensors"
+"""The model of the best epoch so far, where it is that one that counts."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ def train(
                 if ended:
                     return
         event = _end_of_epoch(job, config, text, per_epoch)
+        if config.best and event.valid <= min(job.valid):
+            leanrnn.save(job.model, run.folder / BEST, about=job.about)
         run.log({"kind": "epoch", **asdict(event)})
         saved(job, run, job.epoch * per_epoch)
         last = time.monotonic()
@@ -131,13 +136,15 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         # The paper's loss: the sum over the window, the mean over the streams.
         loss = cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum") / config.batch
         job.losses[i % len(job.losses)] = loss.detach()
+        if config.l2:
+            loss = loss + config.l2 / 2 * sum(p.square().sum() for p in model.parameters() if p.requires_grad)
         if job.sparsifier and config.mode == "loss":
             loss = loss + job.sparsifier.loss()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()
-        job.state = [(h.detach(), c.detach()) for h, c in state]
+        job.state = detached(state)
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
             _compact(job, config, rows)
@@ -218,8 +225,12 @@ def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch
 def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
     model, rows = job.model.eval(), streams(text.valid, config.batch).to(job.losses.device)
-    if job.sparsifier:
-        small = leanrnn.shrink(model, job.sparsifier.groups, example=rows[: config.window])
+    groups = job.sparsifier.groups if job.sparsifier else None
+    if config.best:
+        model = load_language_model(run.folder / BEST).to(job.losses.device).eval()
+        groups = leanrnn.discover(model, rows[: config.window], scope=config.scope) if config.sparse else None
+    if groups is not None:
+        small = leanrnn.shrink(model, groups, example=rows[: config.window])
         assert isinstance(small, LanguageModel)
         last = float((_scores(model, rows, config) - _scores(small, rows, config)).abs().max())
         model, job.difference = small, max(job.difference, last)
@@ -234,6 +245,7 @@ def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
         "seconds": round(job.spent, 1),
         "difference": job.difference,
         "valid_by_epoch": job.valid,
+        **({"valid_in_one": perplexity(model, text.valid, 1, 1000, whole=True)} if config.best else {}),
     }
 
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from leanrnn.errors import ConfigError
 from leanrnn.recipes.config import Config
+from leanrnn.recipes.ptb_gru import PTB_GRU, PTB_RNN
 from leanrnn.recipes.ptb_lstm import LEAN, PTB_LSTM
+from leanrnn.recipes.ptb_rhn import PTB_RHN
 from leanrnn.recipes.recipe import Recipe
 
 __all__ = ["RECIPES", "named"]
@@ -17,6 +19,9 @@ TEXT = Config(
 )
 RECIPES: dict[str, Recipe] = {
     **PTB_LSTM,
+    **PTB_GRU,
+    **PTB_RNN,
+    **PTB_RHN,
     "text": Recipe(
         replace(TEXT, strength=4e-3, **LEAN), "your own text: a file, or a folder of them, given with --data"
     ),

@@ -15,7 +15,7 @@ from leanrnn.deploy.files import said, session
 from leanrnn.errors import ExportError
 from leanrnn.export import Exported
 from leanrnn.recipes.config import Config
-from leanrnn.recipes.model import load_language_model
+from leanrnn.recipes.model import load_language_model, parts_of
 from leanrnn.recipes.text import Text, read, streams, windows
 
 __all__ = ["evaluator", "export_language_model", "perplexity_of_file"]
@@ -30,8 +30,10 @@ def export_language_model(source: Path, out: Path, *, steps: int = 5, opset: int
     model, about = load_language_model(source), leanrnn.about(source)
     # From the first word to the last: what the file is tried with later is between the smallest and the largest.
     words = torch.linspace(0, len(about["words"]) - 1, 2 * steps).long().view(steps, 2)
-    state = [(torch.zeros(1, 2, width), torch.zeros(1, 2, width)) for width in model.widths]
-    outputs = ["scores", *(f"{part}_{i}" for i in range(len(state)) for part in "hc")]
+    state = model.first_state(batch=2)
+    outputs = ["scores"]
+    for i, each in enumerate(state):
+        outputs += [f"{part}_{i}" for part, _ in zip("hc", parts_of(each), strict=False)]
     return leanrnn.export(model, (words, state), out, outputs=outputs, about=about, opset=opset)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.recipe import Recipe
 
-__all__ = ["LEAN", "PTB_LSTM"]
+__all__ = ["DENSE", "KEEP", "LEAN", "LEAN_RATES", "PTB_LSTM", "STRENGTH"]
 
 DENSE = {
     "small": Config(embedding=200, widths=(200, 200), init=0.1, window=20, clip=5.0, constant=4, epochs=13, decay=0.5),

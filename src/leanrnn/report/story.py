@@ -14,7 +14,7 @@ from leanrnn.measure import mult_adds
 from leanrnn.norms import group_norms
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.job import example
-from leanrnn.recipes.model import LanguageModel, load_language_model
+from leanrnn.recipes.model import LanguageModel, language_model, load_language_model
 from leanrnn.runs import model_file
 from leanrnn.surgery.plan import Plan, whole_plan
 
@@ -119,7 +119,7 @@ def _read(folder: Path, name: str) -> Story:
     model, first = load_language_model(file).eval(), leanrnn.about(file)["config"]
     groups = leanrnn.discover(model, example(), scope="all")
     norms = {name: [norm for norm in values.tolist() if norm > 0] for name, values in group_norms(groups).items()}
-    dense = LanguageModel(model.head.out_features, first["embedding"], tuple(first["widths"])).eval()
+    dense = language_model(Config.from_json(first), model.head.out_features).eval()
     costs = (mult_adds(each, example()) // example().numel() for each in (model, dense))
     environment = _lines(folder / "environment.jsonl")[-1]
     return Story(

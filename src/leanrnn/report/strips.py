@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leanrnn.recipes.config import Config
 from leanrnn.report.drawing import COLOURS, SOFT, panel
 from leanrnn.report.story import Story
 
@@ -16,7 +17,13 @@ __all__ = ["strips"]
 
 SAMPLED = 240  # at most so many rows and columns of a matrix are drawn
 LEAST = 0.3  # inches that a matrix is given, however small it is
-GATES = ("input", "forget", "update", "output")
+GATES = {
+    "lstm": ("input", "forget", "update", "output"),
+    "gru": ("reset", "update", "new"),
+    "rnn": ("new",),
+    "rhn": ("candidate", "transform"),
+}
+"""By cell, in the order of the weights."""
 Levels = NDArray[np.uint8]
 GONE, ZERO, THERE = 0, 1, 2
 
@@ -80,14 +87,17 @@ def _draw(axis: Any, matrix: _Matrix, which: int, inches: float) -> None:
 
 
 def _matrices(story: Story) -> list[_Matrix]:
-    sizes = list(zip(story.first_sizes, story.sizes, strict=True))
+    sizes, first = list(zip(story.first_sizes, story.sizes, strict=True)), Config.from_json(story.first)
     found = []
     for i in range(len(story.model.layers)):
-        pairs = [_levels(story, f"layers.{i}.weight_{kind}_l0") for kind in ("ih", "hh")]
+        names = ["weight_ih_l0", *(f"weight_hh_l{level}" for level in range(first.depth))]
+        pairs = [_levels(story, f"layers.{i}.{name}") for name in names]
         before, after = (np.concatenate([pair[k] for pair in pairs], 1).T for k in (0, 1))
-        rows = {"from below": sizes[i], "from itself": sizes[i + 1]}
-        found.append(_Matrix(f"Layer {i + 1}", before, after, rows, GATES))
-    before, after = (levels.T for levels in _levels(story, "head.weight"))
+        was, now = sizes[i + 1]
+        rows = {"from below": sizes[i], "from itself": (first.depth * was, first.depth * now)}
+        found.append(_Matrix(f"Layer {i + 1}", before, after, rows, GATES[first.cell]))
+    # Tied, the output layer has the name of what it is tied to.
+    before, after = (levels.T for levels in _levels(story, "embedding.weight" if first.tied else "head.weight"))
     return [*found, _Matrix("Output layer", before, after, {"from below": sizes[-1]}, ("words",))]
 
 

@@ -36,7 +36,11 @@ _LENGTHS: dict[type[nn.Module], tuple[tuple[str, str, int], ...]] = {
 
 
 def refit_(module: nn.Module, kept: Kept, plain: bool) -> None:
-    """Bring the attributes and, where needed, the class of ``module`` in line with its cut tensors."""
+    """Bring the attributes and, where needed, the class of ``module`` in line with its cut tensors; a module with a
+    method ``after_cut`` does so itself."""
+    told = getattr(module, "after_cut", None)
+    if callable(told):
+        return cast(None, told(functools.partial(kept, module), plain))
     for cls in type(module).__mro__:
         if cls in _SPECIAL:
             return _SPECIAL[cls](module, kept, plain)

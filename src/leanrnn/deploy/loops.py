@@ -1,0 +1,235 @@
+"""A loop over time in Python, which a trace has as many times as there were steps, as one loop of any length again.
+
+The graph of such a loop has the same operators for every step: those that read step i of the input, and what they lead
+to. If all steps are alike, read only themselves, the step before and what does not change, and if only lists of all
+their results or the last results are used, then the whole is torch's scan over one of them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, fx, nn
+from torch._higher_order_ops.scan import scan
+from torch.utils import _pytree as pytree
+
+__all__ = ["rolled"]
+
+Place: TypeAlias = tuple[str, Any]
+"""What an argument is: ("now", position in the step), ("before", the same in the step before), ("slice", which
+sequence), ("fixed", a node or a number that is the same in all steps)."""
+LEAST = 3
+"""Steps from which on something is a loop: a first one, and two that are alike."""
+ATEN = torch.ops.aten
+
+
+class NoLoop(Exception):
+    """The graph has no loop, or none that is understood."""
+
+
+def rolled(module: fx.GraphModule) -> fx.GraphModule | None:
+    """``module`` with its loop over time as a scan, in place; None if there is none to be found."""
+    try:
+        _roll(module)
+    except NoLoop:
+        return None
+    module.graph.eliminate_dead_code()
+    module.graph.lint()
+    module.recompile()
+    return module
+
+
+class Steps(nn.Module):
+    """A step in a scan; what it gives are its results of all steps, one after the other."""
+
+    def __init__(self, step: fx.GraphModule, state: list[int], axes: list[int]) -> None:
+        super().__init__()
+        self.step, self.state, self.axes = step, state, axes
+
+    def forward(self, first: list[Tensor], sequences: list[Tensor], fixed: list[Any]) -> list[Tensor]:
+        """``first`` is the state to begin with; results are along a first axis of their own."""
+        along = [each.movedim(axis, 0) for each, axis in zip(sequences, self.axes, strict=True)]
+
+        def step(state: list[Tensor], now: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+            found = [each.clone() for each in self.step(*state, *now, *fixed)]
+            return [found[i] for i in self.state], [each.clone() for each in found]
+
+        # h and c may begin with the same zeros, which a scan refuses.
+        return list(scan(step, [each.clone() for each in first], along)[1])
+
+
+class Loop:
+    """Where the steps of a loop are in a graph, checked to be alike."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self.slices, self.sources, count = _slices(graph)
+        self.times: dict[fx.Node, int] = {}
+        self.steps: list[list[fx.Node]] = [[] for _ in range(count)]
+        for node in graph.nodes:
+            time = max([self.times[each] for each in node.all_input_nodes], default=-1)
+            self.times[node] = self.slices[node][0] if node in self.slices else time
+            if time >= 0 and node not in self.slices and node.op == "call_function":
+                self.steps[time].append(node)
+        *whole, end = self.steps
+        if not whole[1] or {len(step) for step in whole} != {len(whole[1])}:
+            raise NoLoop
+        self.at = {node: i for step in whole for i, node in enumerate(step)}
+        self.first: dict[int, fx.Node] = {}
+        self.places = [list(self._places(node, 1)) for node in whole[1]]
+        for time, step in enumerate(whole):
+            if not all(self._alike(node, time, position) for position, node in enumerate(step)):
+                raise NoLoop
+        # The last step lacks what is only for a next one, and goes on into what follows the loop.
+        self.last: dict[int, fx.Node] = {}
+        for position in range(len(self.places)):
+            node = end[len(self.last)] if len(self.last) < len(end) else None
+            if node is not None and self._alike(node, count - 1, position):
+                self.last[position], self.at[node] = node, position
+
+    def results(self, position: int) -> list[fx.Node | None]:
+        """What stands at a position of every step."""
+        return [*(step[position] for step in self.steps[:-1]), self.last.get(position)]
+
+    def _places(self, node: fx.Node, time: int) -> Iterator[Place]:
+        for leaf in pytree.tree_leaves((node.args, node.kwargs)):
+            if not isinstance(leaf, fx.Node) or self.times[leaf] < 0:
+                yield "fixed", leaf
+            elif leaf in self.slices and self.times[leaf] == time:
+                yield "slice", self.slices[leaf][1]
+            elif leaf in self.at and time - self.times[leaf] in (0, 1):
+                yield "before" if self.times[leaf] < time else "now", self.at[leaf]
+            else:
+                raise NoLoop
+
+    def _alike(self, node: fx.Node, time: int, position: int) -> bool:
+        """Whether a node does what its like in the second step does; in the first one it says what a state is first."""
+        wanted = self.places[position]
+        try:
+            found = list(self._places(node, time))
+        except NoLoop:
+            return False
+        if node.target != self.steps[1][position].target or len(found) != len(wanted):
+            return False
+        for i, there in enumerate(wanted):
+            here = found[i]
+            if time == 0 and there[0] == "before" and here[0] == "fixed" and isinstance(here[1], fx.Node):
+                found[i] = there if self.first.setdefault(there[1], here[1]) is here[1] else here
+        return found == wanted
+
+
+def _roll(module: fx.GraphModule) -> None:
+    graph = module.graph
+    graph.eliminate_dead_code()
+    _share(graph)
+    loop = Loop(graph)
+    uses = list(_uses(graph, loop))
+    if not uses:
+        raise NoLoop
+    fixed = list(dict.fromkeys(v for p in loop.places for kind, v in p if kind == "fixed" and isinstance(v, fx.Node)))
+    state = list(loop.first)
+    results = list(dict.fromkeys([*state, *(position for _, position, _ in uses)]))
+    body = _body(module, loop, fixed, results)
+    module.add_submodule("time_steps", Steps(body, [results.index(i) for i in state], [a for _, a in loop.sources]))
+    with graph.inserting_before(uses[0][0]):
+        given = [list(loop.first.values()), [source for source, _ in loop.sources], fixed]
+        made = graph.call_module("time_steps", tuple(given))
+        parts = {position: graph.call_function(operator.getitem, (made, i)) for i, position in enumerate(results)}
+    for user, position, last in uses:
+        with graph.inserting_before(user):
+            if last is not None:
+                new = graph.call_function(ATEN.select.int, (parts[position], 0, -1))
+                user.replace_input_with(last, new)
+            else:
+                user.replace_all_uses_with(_joined(graph, user, parts[position]))
+
+
+def _share(graph: fx.Graph) -> None:
+    """Nodes that compute the same of the same become one, such as a weight that every step turns anew."""
+    known: dict[Any, fx.Node] = {}
+    for node in list(graph.nodes):
+        if node.op not in ("call_function", "get_attr") or _changes(node):
+            continue
+        leaves, structure = pytree.tree_flatten((node.args, node.kwargs))
+        key = node.op, node.target, str(structure), tuple((type(leaf), leaf) for leaf in leaves)
+        same = known.setdefault(key, node)
+        if same is not node:
+            node.replace_all_uses_with(same)
+            graph.erase_node(node)
+
+
+def _changes(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and (schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags)  # type: ignore[union-attr]
+
+
+def _slices(graph: fx.Graph) -> tuple[dict[fx.Node, tuple[int, int]], list[tuple[fx.Node, int]], int]:
+    """Nodes that are a step of a sequence, with the step and which sequence; the sequences and their axes; how many
+    steps. The sequence that is taken apart first says how many, others of that length go along."""
+    taken: dict[tuple[fx.Node, int], dict[int, fx.Node]] = {}
+    for node in graph.nodes:
+        if node.target is ATEN.select.int:
+            source, axis, step = node.args
+            taken.setdefault((source, axis), {})[step] = node
+        elif node.target is operator.getitem and node.args[0].target is ATEN.unbind.int:
+            source, axis = (*node.args[0].args, 0)[:2]
+            taken.setdefault((source, axis), {})[node.args[1]] = node
+    whole = {key: steps for key, steps in taken.items() if sorted(steps) == list(range(_length(*key)))}
+    count = next((len(steps) for steps in whole.values() if len(steps) >= LEAST), 0)
+    if not count:
+        raise NoLoop
+    sources = [key for key, steps in whole.items() if len(steps) == count]
+    return {node: (i, k) for k, key in enumerate(sources) for i, node in whole[key].items()}, sources, count
+
+
+def _length(source: fx.Node, axis: int) -> int:
+    size = str(source.meta["val"].shape[axis])  # one that turned out to be fixed prints as a number
+    return int(size) if size.isdigit() else -1
+
+
+def _uses(graph: fx.Graph, loop: Loop) -> Iterator[tuple[fx.Node, int, fx.Node | None]]:
+    """What reads results of a loop: a node, which result, and the last one if it is that alone."""
+    for node in graph.nodes:
+        read = [each for each in node.all_input_nodes if each in loop.at]
+        if not read or node in loop.at:
+            continue
+        listed = node.args[0] if node.args and isinstance(node.args[0], (list, tuple)) else ()
+        if node.target in (ATEN.stack.default, ATEN.cat.default):
+            position = loop.at.get(listed[0], -1)
+            if position < 0 or list(listed) != loop.results(position):
+                raise NoLoop
+            yield node, position, None
+            continue
+        for each in read:
+            position = loop.at[each]
+            if each is not loop.last.get(position):
+                raise NoLoop
+            yield node, position, each
+
+
+def _joined(graph: fx.Graph, user: fx.Node, steps: fx.Node) -> fx.Node:
+    """What a stack or a cat of all steps is, made of them along a first axis."""
+    axis = int(user.args[1] if len(user.args) > 1 else user.kwargs.get("dim", 0))  # type: ignore[arg-type]
+    axis = axis + user.meta["val"].dim() if axis < 0 else axis
+    moved = graph.call_function(ATEN.movedim.int, (steps, 0, axis))
+    return moved if user.target is ATEN.stack.default else graph.call_function(
+        ATEN.flatten.using_ints, (moved, axis, axis + 1)
+    )  # fmt: skip
+
+
+def _body(module: fx.GraphModule, loop: Loop, fixed: list[fx.Node], results: list[int]) -> fx.GraphModule:
+    """One step: the state, what is read of the sequences and what never changes go in, results come out."""
+    graph, now = fx.Graph(), dict[int, fx.Node]()
+    before = {position: graph.placeholder(f"state_{i}") for i, position in enumerate(loop.first)}
+    slices = {k: graph.placeholder(f"step_{k}") for k in range(len(loop.sources))}
+    others = {node: graph.placeholder(f"fixed_{i}") for i, node in enumerate(fixed)}
+    known: dict[str, Any] = {"before": before, "slice": slices, "now": now}
+    for position, node in enumerate(loop.steps[1]):
+        _, structure = pytree.tree_flatten((node.args, node.kwargs))
+        found = [known[kind][v] if kind != "fixed" else others.get(v, v) for kind, v in loop.places[position]]
+        args, kwargs = pytree.tree_unflatten(found, structure)
+        now[position] = graph.call_function(node.target, args, kwargs)  # type: ignore[arg-type]
+    graph.output([now[position] for position in results])
+    return fx.GraphModule(module, graph)

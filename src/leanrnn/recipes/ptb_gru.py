@@ -1,0 +1,36 @@
+"""GRU and RNN (tanh) in the place of the LSTM: the paper says its method is for them too, and has no run of them.
+
+Names are those of ``ptb-lstm``: ``-iss``, ``-lean`` and ``-direct`` behind the size. Settings are the LSTM's of the
+same size, but for the learning rate, which these cells bear less of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from leanrnn.recipes.config import Cell
+from leanrnn.recipes.ptb_lstm import DENSE, KEEP, LEAN, LEAN_RATES, STRENGTH
+from leanrnn.recipes.recipe import Recipe
+
+__all__ = ["PTB_GRU", "PTB_RNN"]
+
+RATE: dict[Cell, float] = {"gru": 0.5, "rnn": 0.1}
+CALLED: dict[Cell, str] = {"gru": "GRU", "rnn": "RNN with tanh"}
+
+
+def _of(cell: Cell, size: str) -> dict[str, Recipe]:
+    dense = replace(DENSE[size], cell=cell, rate=RATE[cell])
+    # The strength is in proportion, so that a step shrinks a group by as much as with the LSTM's rate.
+    sparse = replace(dense, strength=STRENGTH / RATE[cell], keep=KEEP[size], schedule="thirds")
+    lean = replace(dense, strength=6e-3 / RATE[cell], keep=KEEP[size], **LEAN_RATES[size], **LEAN)
+    name = f"ptb-{cell}-{size}"
+    return {
+        name: Recipe(dense, f"a {CALLED[cell]}, dense, in the place of the LSTM"),
+        f"{name}-iss": Recipe(sparse, "the paper's group lasso from scratch"),
+        f"{name}-lean": Recipe(lean, "ours: compaction while training, the embedding learned along"),
+        f"{name}-direct": Recipe(dense, "a dense model of the widths given with --widths"),
+    }
+
+
+PTB_GRU: dict[str, Recipe] = _of("gru", "small") | _of("gru", "medium")
+PTB_RNN: dict[str, Recipe] = _of("rnn", "small")

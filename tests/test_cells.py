@@ -1,0 +1,134 @@
+"""Recipes of other cells than the LSTM: their models, their runs, and what comes after."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import SPARSE, WORDS, go, tiny_text, write_book
+
+import leanrnn
+from leanrnn.cli import main
+from leanrnn.errors import ConfigError
+from leanrnn.measure import mult_adds
+from leanrnn.recipes import Config, named
+from leanrnn.recipes.dropout import LockedDropout, WordDropout
+from leanrnn.recipes.loop import perplexity
+from leanrnn.recipes.model import costs, language_model, load_language_model
+from leanrnn.recipes.onnx import export_language_model
+
+RHN = replace(
+    SPARSE, cell="rhn", depth=3, tied=True, widths=(12,), follow=False, scope="recurrent", best=True, keep=1.0,
+    l2=1e-4, drop_word=0.1, drop_input=0.2, drop_hidden=0.1, drop_output=0.2, strength=0.05, epochs=3,
+)  # fmt: skip
+GRU, RNN = replace(SPARSE, cell="gru", epochs=3, strength=0.06), replace(SPARSE, cell="rnn", epochs=3)
+CONFIGS = {"gru": GRU, "rnn": RNN, "rhn": RHN}
+
+
+@pytest.mark.parametrize(
+    ("width", "weights"), [(830, 23.5), (726, 18.9), (517, 11.1), (403, 7.6), (328, 5.7)]
+)  # fmt: skip
+def test_the_papers_highway_network_has_its_number_of_weights(width, weights):
+    with torch.device("meta"):
+        config = replace(named("ptb-rhn").config, embedding=width, widths=(width,))
+        model = language_model(replace(config, seed=0), 10_000)
+    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == weights
+
+
+def test_the_papers_highway_network():
+    config, sparse = named("ptb-rhn").config, named("ptb-rhn-iss").config
+    assert (config.rate_at(19), config.rate_at(21)) == (0.2, pytest.approx(0.2 / 1.02**2))
+    assert sparse.drop_factor == 0.6 and sparse.threshold == 4e-4 and not sparse.everywhere
+    small = replace(sparse, embedding=8, widths=(8,))
+    model = language_model(small, 20)
+    assert model.drops == pytest.approx([0, 0, 0.45, 0.15, 0.15, 0.45])
+    (layer,) = leanrnn.discover(model, torch.zeros(3, 2, dtype=torch.long))
+    assert (layer.name, layer.width) == ("layers.0.l0", 8)
+    assert layer.group_size == 20 + 4 * 8 + 10 * 4 * 8  # with 10000 words and 830 units 46520
+    bias = model.layers[0].bias_l3
+    assert (bias[8:] == -2).all() and 0 < bias[:8].abs().max() <= 0.04
+
+
+@pytest.mark.parametrize("cell", CONFIGS)
+def test_costs_are_the_mult_adds_that_go(cell):
+    config = CONFIGS[cell]
+    model, word = language_model(config, WORDS), torch.zeros(1, 1, dtype=torch.long)
+    groups = leanrnn.discover(model, torch.zeros(3, 2, dtype=torch.long), scope="all")
+    assert set(groups.names) == set(costs(config, WORDS))
+    for name, cost in costs(config, WORDS).items():
+        small = leanrnn.shrink(model, groups, keep_widths={name: groups[name].width - 1})
+        gone = mult_adds(model, word) - mult_adds(small, word)
+        crossed = {"gru": 3, "rnn": 1, "rhn": 2 * 3 + 2}[cell] if name != "embedding" else 0  # counted twice
+        assert gone == cost - crossed
+
+
+@pytest.mark.parametrize("cell", CONFIGS)
+def test_a_run_stopped_and_gone_on_with_is_the_same_to_the_bit(cell, tmp_path):
+    go(tmp_path / "whole", CONFIGS[cell])
+    while not (tmp_path / "pieces" / "result.json").exists():
+        go(tmp_path / "pieces", CONFIGS[cell], steps=61)
+    one, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "pieces"))
+    assert one == other
+    result = json.loads((tmp_path / "whole" / "result.json").read_text())
+    model = load_language_model(tmp_path / "whole" / "model.safetensors")
+    assert list(model.widths) == result["widths"] and result["difference"] < 1e-5
+    assert sum(result["widths"]) < sum(CONFIGS[cell].widths)
+    written = export_language_model(tmp_path / "whole" / "model.safetensors", tmp_path / "m.onnx")
+    assert written.inputs["words"] == ("time", "batch") and written.outputs[1] == "h_0"
+
+
+def test_the_best_epoch_counts(tmp_path):
+    """A rate that ruins the model after the first epoch: what is kept is from before."""
+    config = replace(RHN, strength=0.0, constant=1, decay=40.0, clip=1e3, epochs=3, penalised=0)
+    go(tmp_path / "good", config)
+    result = json.loads((tmp_path / "good" / "result.json").read_text())
+    assert min(result["valid_by_epoch"]) < 0.9 * result["valid_by_epoch"][-1]
+    assert result["valid"] == pytest.approx(min(result["valid_by_epoch"]), rel=1e-5)
+    model = load_language_model(tmp_path / "good" / "model.safetensors")
+    assert result["valid_in_one"] == pytest.approx(perplexity(model, tiny_text().valid, 1, 7, whole=True), rel=1e-5)
+
+
+def test_masks():
+    words = torch.tensor([[1, 2], [3, 2], [1, 5]])
+    torch.manual_seed(0)
+    found = {tuple(WordDropout(0.5)(torch.ones(3, 2, 4), words)[:, :, 0].flatten().tolist()) for _ in range(50)}
+    assert all(mask[0] == mask[4] and mask[1] == mask[3] for mask in found) and len(found) > 5
+    held = LockedDropout(0.5)(torch.ones(3, 2, 8))
+    assert torch.equal(held[0], held[2]) and not torch.equal(held[:, 0], held[:, 1])
+    assert torch.equal(LockedDropout(0.5).eval()(torch.ones(3, 2, 8)), torch.ones(3, 2, 8))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"depth": 0}, "depth is 0. Give at least 1"),
+        ({"depth": 3}, "for the cell rhn, and this is lstm"),
+        ({"widths": (0,)}, "at least one unit"),
+        ({"tied": True, "widths": (200, 100)}, "Give both one width"),
+        ({"drop_word": 1.0}, "drop_word is 1.0, times 1.0. Give a probability below 1"),
+        ({"l2": -1.0}, "l2 is -1.0"),
+    ],
+)
+def test_settings_no_run_can_have(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        Config(**settings)
+
+
+def test_from_a_run_to_a_page(tmp_path, monkeypatch, capsys):
+    write_book(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("rhn.toml").write_text(
+        'cell = "rhn"\ndepth = 2\ntied = true\nwidths = [10]\nembedding = 10\nby_cost = false\nscope = "recurrent"\n'
+        "vocabulary = 40\nheld_out = 0.2\nbatch = 4\nwindow = 6\nepochs = 1\nstrength = 1e-6\n"
+    )
+    assert main(["train", "text", "--data", "book.txt", "--config", "rhn.toml", "--threads", "1"]) == 0
+    assert main(["shrink", "runs/text", "--out", "small.safetensors", "--ratio", "0.5", "--json"]) == 0
+    assert main(["export", "small.safetensors", "--out", "small.onnx"]) == 0
+    assert main(["quantize", "small.onnx", "--data", "book.txt"]) == 0
+    quick = ["--seconds", "0.01", "--threads", "1"]
+    assert main(["measure", "runs/text", *quick, "--runtimes", "torch", "onnxruntime"]) == 0
+    assert main(["report", "runs/text", "--seconds", "0"]) == 0
+    assert "Layer 1" in Path("report.html").read_text()
+    assert main(["ls"]) == 0
+    assert all(name in capsys.readouterr().out for name in ("ptb-rhn-small-lean",))
