@@ -9,6 +9,7 @@ from leanrnn.errors import ConfigError
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.ptb_lstm import LEAN, PTB_LSTM
 from leanrnn.recipes.recipe import Recipe
+from leanrnn.recipes.squad.recipes import SQUAD
 
 __all__ = ["RECIPES", "named"]
 
@@ -17,6 +18,7 @@ TEXT = Config(
 )
 RECIPES: dict[str, Recipe] = {
     **PTB_LSTM,
+    **SQUAD,
     "text": Recipe(
         replace(TEXT, strength=4e-3, **LEAN), "your own text: a file, or a folder of them, given with --data"
     ),

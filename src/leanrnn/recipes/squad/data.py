@@ -124,7 +124,9 @@ def usable(questions: Questions, config: SquadConfig) -> NDArray[np.int64]:
     np.minimum.at(ends, questions.answers[:, 0], questions.answers[:, 2])
     found = np.flatnonzero((lengths <= config.question_tokens) & (lengths > 0) & (ends < config.context_tokens))
     if not len(found):
-        raise DataError("no question is short enough to be trained on. Give a larger question_tokens or context_tokens.")
+        raise DataError(
+            "no question is short enough to be trained on. Give a larger question_tokens or context_tokens."
+        )
     return found
 
 
@@ -176,8 +178,8 @@ def _counted(questions: Questions) -> tuple[dict[str, int], dict[str, int]]:
 def _note(name: str, questions: Questions) -> str:
     lost = f", {questions.misplaced} stand nowhere in their text" if questions.misplaced else ""
     return (
-        f"{questions.inexact} of {len(questions.answers)} {name} answers begin or end inside a word, and are taken with "
-        f"all of it{lost}."
+        f"{questions.inexact} of {len(questions.answers)} {name} answers begin or end inside a word, and are taken "
+        f"with all of it{lost}."
     )
 
 
@@ -187,9 +189,7 @@ def _table(questions: Questions, vocabulary: Vocabulary) -> tuple[NDArray[np.int
     return np.insert(words, 0, 0), np.insert(characters, 0, 0, axis=0)
 
 
-def _grouped(
-    lengths: NDArray[np.int64], size: int, random: np.random.Generator | None
-) -> Iterable[NDArray[np.int64]]:
+def _grouped(lengths: NDArray[np.int64], size: int, random: np.random.Generator | None) -> Iterable[NDArray[np.int64]]:
     """Places of ``lengths`` in batches: sorted, or sorted within pools of chance, which then are shuffled."""
     if random is None:
         order = np.argsort(lengths, kind="stable")

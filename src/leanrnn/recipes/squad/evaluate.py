@@ -51,9 +51,7 @@ def predictions(
     return found
 
 
-def judged(
-    answers: dict[str, str], questions: Questions, rows: NDArray[np.int64] | None = None
-) -> tuple[float, float]:
+def judged(answers: dict[str, str], questions: Questions, rows: NDArray[np.int64] | None = None) -> tuple[float, float]:
     """Exact match and F1 of answers to these questions, in per cent."""
     wanted = range(len(questions.ids)) if rows is None else rows.tolist()
     return scores(answers, ((questions.ids[i], questions.truths[i]) for i in wanted))

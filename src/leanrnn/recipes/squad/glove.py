@@ -58,5 +58,7 @@ def _arrays(path: Path, wanted: set[str]) -> dict[str, Vectors]:
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} has no arrays 'vocab' and 'vectors' ({error}). Give {NAMES[0]}.") from error
     if vectors.shape != (len(words), WIDTH):
-        raise DataError(f"{path} has vectors of shape {vectors.shape} for {len(words)} words. Give {WIDTH} numbers each.")
+        raise DataError(
+            f"{path} has vectors of shape {vectors.shape} for {len(words)} words. Give {WIDTH} numbers each."
+        )
     return {word: vectors[i] for i, word in enumerate(words) if word in wanted}

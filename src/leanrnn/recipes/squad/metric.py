@@ -7,7 +7,6 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import torch
 from torch import Tensor
 
 __all__ = ["best_span", "exact_match", "f1", "normalized", "scores"]

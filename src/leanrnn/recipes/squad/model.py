@@ -60,7 +60,7 @@ class Characters(nn.Module):
         """(..., characters of a word) to (..., filters)."""
         x = self.dropout(self.embedding(characters.flatten(0, -2)))
         # The maximum first: ReLU keeps the order, and there is a twelfth to do of it.
-        found = self.convolution(x.transpose(1, 2)).amax(-1).relu()
+        found: Tensor = self.convolution(x.transpose(1, 2)).amax(-1).relu()
         return found.view(*characters.shape[:-1], -1)
 
 
@@ -104,8 +104,8 @@ class Attention(nn.Module):
         self.similarity = nn.Linear(3 * width, 1)
 
     def forward(self, h: Tensor, u: Tensor, text: Tensor, question: Tensor) -> Tensor:
-        """``h`` (time, batch, width) and ``u``; ``text`` and ``question`` (batch, time) say what is a token. Never holds
-        anything of the size of text x question x width."""
+        """``h`` (time, batch, width) and ``u``; ``text`` and ``question`` (batch, time) say what is a token. Nothing of
+        the size of text x question x width is ever held."""
         of_h, of_u, of_both = self.similarity.weight.squeeze(0).chunk(3)
         rows, columns = h.transpose(0, 1), u.transpose(0, 1)
         score = (rows * of_both) @ columns.transpose(1, 2)
@@ -177,7 +177,7 @@ class BiDAF(nn.Module):
     @property
     def widths(self) -> dict[str, int]:
         """Units of every LSTM as they are now."""
-        return {name: int(module.weight_hh_l0.size(1)) for name, module in self.recurrent()}
+        return {name: module.get_parameter("weight_hh_l0").size(1) for name, module in self.recurrent()}
 
     @property
     def weights(self) -> int:
@@ -202,11 +202,13 @@ def initialise(model: BiDAF, glove: Tensor | None, seed: int) -> None:
     for module in model.modules():
         if isinstance(module, nn.LSTM):
             inputs, width = module.input_size, module.hidden_size
-            for weight in (module.weight_ih_l0, module.weight_hh_l0):
-                glorot(weight, inputs + width + 4 * width)
-            nn.init.zeros_(module.bias_ih_l0)
-            nn.init.zeros_(module.bias_hh_l0)
-            module.bias_hh_l0.requires_grad_(False)[width : 2 * width] = 1
+            for name, parameter in module.named_parameters():
+                if name.startswith("weight"):
+                    glorot(parameter, inputs + width + 4 * width)
+                else:
+                    nn.init.zeros_(parameter)
+            constant = module.get_parameter("bias_hh_l0").requires_grad_(False)
+            constant[width : 2 * width] = 1
         elif isinstance(module, nn.Linear):
             glorot(module.weight, module.in_features + module.out_features)
             nn.init.zeros_(module.bias)

@@ -32,8 +32,8 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """All questions of a file. Tokens are numbers of ``types``; those of text i are ``tokens[starts[i]:starts[i + 1]]``,
-    first all texts, then all questions."""
+    """All questions of a file. Tokens are numbers of ``types``; those of text i are
+    ``tokens[starts[i]:starts[i + 1]]``, first all texts, then all questions."""
 
     types: list[str]
     """Different tokens, as they are written."""
@@ -73,15 +73,17 @@ class Questions:
 
 
 def read_questions(path: Path, tell: Tell = lambda *_: None) -> Questions:
-    """The questions of an official JSON file; what was made of it is kept (in LEANRNN_CACHE, or the user's cache), under
-    a key of its content. ::
+    """The questions of an official JSON file; what was made of it is kept (in LEANRNN_CACHE, or the user's cache)
+    under a key of its content. ::
 
         dev = read_questions(Path("dev-v1.1.json"))
     """
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}). Give the folder of SQuAD v1.1 with --data.") from error
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}). Give the folder of SQuAD v1.1 with --data."
+        ) from error
     key = hashlib.sha256(raw + f"leanrnn squad {FORMAT}".encode()).hexdigest()[:20]
     kept = _cache() / f"squad-{key}.npz"
     found = _load(kept)
@@ -132,7 +134,10 @@ def _checked(article: Any, where: str) -> list[tuple[str, list[tuple[str, str, l
         for j, qa in enumerate(_field(paragraph, "qas", list, here)):
             there = f"{here}.qas[{j}]"
             answers = [
-                (_field(a, "answer_start", int, f"{there}.answers[{k}]"), _field(a, "text", str, f"{there}.answers[{k}]"))
+                (
+                    _field(a, "answer_start", int, f"{there}.answers[{k}]"),
+                    _field(a, "text", str, f"{there}.answers[{k}]"),
+                )
                 for k, a in enumerate(_field(qa, "answers", list, there))
             ]
             if not answers:
@@ -188,7 +193,9 @@ def _joined(articles: list[list[Any]]) -> Questions:
         raise DataError("there is no question in the file. Give a file in the format of SQuAD v1.1.")
     numbers: dict[str, int] = {}
     lists = [[text[i:j] for i, j in spans] for text, spans, _ in paragraphs] + [question[1] for _, question in asked]
-    tokens = [np.fromiter((numbers.setdefault(w, len(numbers)) for w in words), np.int32, len(words)) for words in lists]
+    tokens = [
+        np.fromiter((numbers.setdefault(w, len(numbers)) for w in words), np.int32, len(words)) for words in lists
+    ]
     spans = [span for _, each, _ in paragraphs for span in each]
     answers = [(q, *place) for q, (_, question) in enumerate(asked) for place in question[2]]
     return Questions(

@@ -13,9 +13,9 @@ Spans = list[tuple[int, int]]
 TOKEN = re.compile(
     r"""(?:[^\W\d_]\.){2,}          # U.S., which GloVe has with its points
     | \d+(?:[.,]\d+)+               # 1,000 and 3.5
-    | [^\W\d_]+(?=n['’]t\b)         # do, of don't
-    | n['’]t\b
-    | ['’](?:s|re|ve|ll|d|m)\b
+    | [^\W\d_]+(?=n['\u2019]t\b)         # do, of don't
+    | n['\u2019]t\b
+    | ['\u2019](?:s|re|ve|ll|d|m)\b
     | \d+(?=[^\W\d_]+)              # 1950, of 1950s: answers end there
     | [^\W_]+
     | \S""",
@@ -44,7 +44,7 @@ def sentence(text: str, first: int, behind: int) -> str:
 
     sentence("It rained. Bob left.", 11, 14)  # Bob left.
     """
-    ends = [match.end() for match in re.finditer(r"[.!?][\"'”’)]*\s+|\n+", text)]
+    ends = [match.end() for match in re.finditer(r"[.!?][\"'\u201d\u2019)]*\s+|\n+", text)]
     start = max((end for end in ends if end <= first), default=0)
     end = min((end for end in ends if end >= behind), default=len(text))
     return text[start:end].strip()
