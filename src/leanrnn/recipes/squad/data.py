@@ -17,12 +17,11 @@ from torch import Tensor
 from leanrnn.errors import DataError
 from leanrnn.recipes.squad.config import SquadConfig
 from leanrnn.recipes.squad.glove import read_glove
+from leanrnn.recipes.squad.model import CHARACTERS
 from leanrnn.recipes.squad.questions import Questions, Tell, read_questions
 
-__all__ = ["CHARACTERS", "Batch", "Inputs", "Squad", "Vocabulary", "batches", "read", "usable"]
+__all__ = ["Batch", "Inputs", "Squad", "Vocabulary", "batches", "read", "usable"]
 
-CHARACTERS = 16
-"""Of a word that are looked at."""
 FILES = {"train": ("train-v1.1.json", "train-v1.1.rebuilt.json"), "dev": ("dev-v1.1.json",)}
 POOL = 50  # batches that are sorted by length together
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]

@@ -14,9 +14,9 @@ import leanrnn
 from leanrnn.errors import CheckpointError, RunError
 from leanrnn.recipes.job import packed, unpacked
 from leanrnn.recipes.squad.config import SquadConfig
-from leanrnn.recipes.squad.data import CHARACTERS, Inputs, Squad, Vocabulary
+from leanrnn.recipes.squad.data import Inputs, Squad, Vocabulary
 from leanrnn.recipes.squad.glove import WIDTH
-from leanrnn.recipes.squad.model import BiDAF, initialise
+from leanrnn.recipes.squad.model import CHARACTERS, BiDAF, initialise
 from leanrnn.runs import Run
 
 __all__ = ["TASK", "Job", "begun", "example", "found_groups", "load", "resumed", "saved", "vocabulary_of"]

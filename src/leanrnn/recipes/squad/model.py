@@ -9,7 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["FAR", "BiDAF", "BiLSTM", "initialise"]
+__all__ = ["CHARACTERS", "FAR", "BiDAF", "BiLSTM", "Dropout", "initialise"]
+
+CHARACTERS = 16
+"""Of a word that are looked at."""
 
 FAR = -1e30
 """Score of what is no token: its probability is exactly zero."""
@@ -58,7 +61,7 @@ class Characters(nn.Module):
 
     def forward(self, characters: Tensor) -> Tensor:
         """(..., characters of a word) to (..., filters)."""
-        x = self.dropout(self.embedding(characters.flatten(0, -2)))
+        x = self.dropout(self.embedding(characters.reshape(-1, CHARACTERS)))
         # The maximum first: ReLU keeps the order, and there is a twelfth to do of it.
         found: Tensor = self.convolution(x.transpose(1, 2)).amax(-1).relu()
         return found.view(*characters.shape[:-1], -1)
