@@ -23,7 +23,7 @@ __all__ = ["TASK", "Job", "begun", "example", "found_groups", "load", "resumed",
 
 TASK = "squad"
 """What a file of such a model says that it is of."""
-NUMBERS = ("step", "seconds", "mark", "total", "difference", "course")
+NUMBERS = ("step", "seconds", "mark", "total", "difference", "course", "sizes")
 THRESHOLDED = ("contextual.*", "attention.*", "modelling1.*", "modelling2.*", "start.*", "output.*", "end.*")
 """As in the source: everything behind the highway layers, biases too."""
 
@@ -52,6 +52,8 @@ class Job:
     """The largest there was between the scores of the model with dead components and without them, when they went."""
     course: list[float] = field(default_factory=list)
     """F1 at every evaluation."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Weights in a group of every layer when training began."""
 
     @torch.no_grad()
     def follow(self, keep: float) -> None:
@@ -91,7 +93,8 @@ def begun(config: SquadConfig, data: Squad, start: Path | None, device: torch.de
             raise RunError(f"the model in {start} knows other words. Start from a run on the same data.")
         model.dropout.p, model.characters.dropout.p = 1 - config.keep, 1 - config.keep_characters
     groups = found_groups(config, model, vocabulary) if config.sparse else None
-    return _job(config, model, about, groups, device)
+    sizes = {layer.name: layer.group_size for layer in groups or ()}
+    return _job(config, model, about, groups, sizes, device)
 
 
 def resumed(config: SquadConfig, run: Run, device: torch.device) -> Job | None:
@@ -102,7 +105,7 @@ def resumed(config: SquadConfig, run: Run, device: torch.device) -> Job | None:
     model = load(found.model)
     model.dropout.p, model.characters.dropout.p = data["dropout"]
     groups = leanrnn.Groups.from_json(data["groups"], model) if data["groups"] else None
-    job = _job(config, model, leanrnn.about(found.model), groups, device)
+    job = _job(config, model, leanrnn.about(found.model), groups, data["sizes"], device)
     if job.sparsifier and groups:
         groups.example = example(vocabulary_of(job.about))
         job.sparsifier.load_state_dict(data["sparsifier"])
@@ -182,27 +185,28 @@ def _built(config: SquadConfig, vocabulary: Vocabulary) -> BiDAF:
 
 
 def _job(
-    config: SquadConfig, model: BiDAF, about: dict[str, Any], groups: leanrnn.Groups | None, device: torch.device
-) -> Job:
+    config: SquadConfig, model: BiDAF, about: dict[str, Any], groups: leanrnn.Groups | None, sizes: dict[str, int],
+    device: torch.device,
+) -> Job:  # fmt: skip
     """A job at its first step; with groups it has a penalty."""
     model.to(device)
     # The vectors of GloVe never change: there need not be two of them.
     shared = {id(model.words.glove): model.words.glove} if config.scope != "all" else {}
     average = copy.deepcopy(model, shared).eval()
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=config.rate)
-    sparsifier = _sparsifier(config, groups).attach(optimizer, copies=[average]) if groups else None
+    sparsifier = _sparsifier(config, groups, sizes).attach(optimizer, copies=[average]) if groups else None
     interval = max(1, min(50, config.evaluate))
-    return Job(model, average, optimizer, torch.zeros(interval, device=device), about, sparsifier)
+    return Job(model, average, optimizer, torch.zeros(interval, device=device), about, sparsifier, sizes=sizes)
 
 
-def _sparsifier(config: SquadConfig, groups: leanrnn.Groups) -> leanrnn.Sparsifier:
+def _sparsifier(config: SquadConfig, groups: leanrnn.Groups, sizes: dict[str, int]) -> leanrnn.Sparsifier:
     thresholds: list[Any] = [leanrnn.ElementThreshold(config.threshold, parameters=THRESHOLDED, biases=True)]
     if config.group_threshold:
         thresholds.append(leanrnn.GroupThreshold(config.group_threshold))
     penalty: Any = "group_lasso"
     if config.by_cost:
-        dear = {layer.name: layer.group_size for layer in groups}
-        penalty = leanrnn.GroupLasso(groups, weights={n: (c / max(dear.values())) ** 0.5 for n, c in dear.items()})
+        weights = {name: (size / max(sizes.values())) ** 0.5 for name, size in sizes.items()}
+        penalty = leanrnn.GroupLasso(groups, weights=weights)
     strength: Any = leanrnn.linear_ramp(config.strength, config.ramp) if config.ramp else config.strength
     if config.penalised:
         strength = leanrnn.off_from(strength, config.penalised, left=config.afterwards)
