@@ -154,6 +154,23 @@ def test_commands(capsys, folder):
     assert "F1 " in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_report_shows_six_widths_and_strips(capsys, data):
+    go("dense", replace(SPARSE, strength=0.0, steps=2, evaluate=1, width=6), data)
+    go("lean", SPARSE, data)
+    more = ["--out", "page.html", "--seconds", "0", "--markdown", "--csv", "--json"]
+    assert main(["report", "lean", "dense", *more]) == 0
+    facts = json.loads(capsys.readouterr().out)["runs"][0]
+    assert len(facts["sizes"]) == 6 and facts["first_sizes"] == [12] * 6 and sum(facts["sizes"]) < 72
+    page = Path("page.html").read_text()
+    for name in ("modelling1.fwd", "modelling2.bwd", "output.bwd"):
+        assert f"{name} from 12 to" in page and f"Norms of the groups of {name}: " in page
+        assert f"{name.replace('.', ', ').capitalize()}, before the cut: " in page
+    assert "F1 and exact match, evaluation by evaluation" in page and "has the best F1" in page
+    assert "exact match" in Path("page.md").read_text()
+    assert Path("page.csv").read_text().startswith("run,step,loss,exact,f1,seconds,alive contextual.fwd.l0,")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

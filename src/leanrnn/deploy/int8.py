@@ -38,8 +38,8 @@ def to_int8(source: Path, target: Path, reduce_range: bool) -> None:
 
 
 def _told_apart(source: Path, target: Path) -> None:
-    """Every recurrent node gets weights of its own: onnxruntime's quantiser takes those that two nodes share, as a layer
-    that runs twice does, for quantised after the first, and writes a file that does not run."""
+    """Every recurrent node gets weights of its own: onnxruntime's quantiser takes those that two nodes share, as of a
+    layer that runs twice, for quantised after the first, and writes a file that does not run."""
     (onnx,) = needed("onnx")
     model = onnx.load(str(source))
     weights, used = {each.name: each for each in model.graph.initializer}, set[str]()

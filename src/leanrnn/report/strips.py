@@ -80,15 +80,16 @@ def _draw(axis: Any, matrix: _Matrix, which: int, inches: float) -> None:
 
 
 def _matrices(story: Story) -> list[_Matrix]:
-    sizes = list(zip(story.first_sizes, story.sizes, strict=True))
     found = []
-    for i in range(len(story.model.layers)):
-        pairs = [_levels(story, f"layers.{i}.weight_{kind}_l0") for kind in ("ih", "hh")]
+    for title, name in story.kind.recurrent(story.model, story.config):
+        pairs = [_levels(story, f"{name}.weight_{kind}_l0") for kind in ("ih", "hh")]
         before, after = (np.concatenate([pair[k] for pair in pairs], 1).T for k in (0, 1))
-        rows = {"from below": sizes[i], "from itself": sizes[i + 1]}
-        found.append(_Matrix(f"Layer {i + 1}", before, after, rows, GATES))
-    before, after = (levels.T for levels in _levels(story, "head.weight"))
-    return [*found, _Matrix("Output layer", before, after, {"from below": sizes[-1]}, ("words",))]
+        sizes = [(first.shape[1], now.shape[1]) for first, now in pairs]
+        found.append(_Matrix(title, before, after, {"from below": sizes[0], "from itself": sizes[1]}, GATES))
+    if story.kind.head:
+        before, after = (levels.T for levels in _levels(story, story.kind.head))
+        found.append(_Matrix("Output layer", before, after, {"from below": (len(before), len(after))}, ("words",)))
+    return found
 
 
 def _levels(story: Story, name: str) -> tuple[Levels, Levels]:
