@@ -106,8 +106,8 @@ def table(runs: dict[str, Any]) -> str:
         times = ", ".join(f"{found['latency'].get(key, float('nan')):.1f}" for key in ("torch", "onnxruntime", "int8"))
         speed = found["examples_per_second"]
         lines.append(
-            f"| {name} | {found['exact']:.2f} | {found['f1']:.2f} | {widths} | {found['weights'] / 1e6:.2f} M | {times} | "
-            f"{found['config']['steps']} | {speed['first']:.0f} to {speed['last']:.0f} |"
+            f"| {name} | {found['exact']:.2f} | {found['f1']:.2f} | {widths} | {found['weights'] / 1e6:.2f} M | "
+            f"{times} | {found['config']['steps']} | {speed['first']:.0f} to {speed['last']:.0f} |"
         )
     return "\n".join(lines)
 

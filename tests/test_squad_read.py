@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_tokens(text, tokens):
     spans = tokenize(text)
     assert [text[i:j] for i, j in spans] == tokens
-    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
     assert "".join(tokens) == "".join(text.split())  # no character is lost
 
 

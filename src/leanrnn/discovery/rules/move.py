@@ -27,7 +27,7 @@ def _view(call: Call) -> Value:
 def _view_dtype(call: Call) -> Value:
     """Bits read as another type: where that has another size, the last axis is cut up anew."""
     value: Value = call["self"]
-    if value.shape == tuple(call.shape):
+    if value.shape == tuple(call.shape) or not value.factors:
         return value
     last, reason = value.ndim - 1, "is read as numbers of another size"
     kept = hold(call, value, [last], reason)
