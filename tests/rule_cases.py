@@ -149,6 +149,8 @@ SHAPES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "halves": (halves, (A,)),
     "halves by slices": (half_by_slices, (A,)),
     "gates viewed": (gates_viewed, ((2, 12),)),
+    "bits of another size": (lambda x: x.view(torch.int16).to(x.dtype), (A,)),
+    "bits of the same size": (lambda x: x.view(torch.int64 if x.dtype == torch.double else torch.int32) * 2, (A,)),
     "flattened": (lambda x: x.flatten(1), (A,)),
     "flattened and read": (lambda x, w: x.flatten(1) @ w, (A, (12, 2))),
     "flattened product": (lambda x, y, w: (x[:, :, None] * y[:, None]).flatten(1) @ w, ((2, 3), (2, 4), (12, 2))),

@@ -276,15 +276,33 @@ def test_weights_alone_in_bytes_run_in_openvino_too(tmp_path, cls):
         assert np.abs(found[0] - expected).max() < apart * np.abs(expected).max()
 
 
-def test_weights_that_onnxruntime_cannot_quantise(tmp_path):
+def test_equal_weights_and_a_layer_that_runs_twice_are_quantised(tmp_path):
     model = LanguageModel(30, 1, (1, 1))
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)  # equal weights are one tensor of the file, which its quantiser does not expect
     written = leanrnn.export(model, words(5, 3), tmp_path / "m.onnx")
+    assert leanrnn.quantize(written.path).difference == 0.0
+    assert leanrnn.quantize(written.path, weights_only=True).difference == 0.0
+
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.LSTM(6, 6)
+
+        def forward(self, x):
+            return self.rnn(self.rnn(x)[0])[0]
+
+    written = leanrnn.export(Twice(), torch.randn(5, 3, 6), tmp_path / "twice.onnx")
+    small = leanrnn.quantize(written.path)
+    assert small.kept == () and 0 < small.difference < 0.1
+
+
+def test_a_file_that_does_not_run_in_eight_bits(tmp_path, monkeypatch):
+    written = leanrnn.export(LanguageModel(30, 2, (2,)), words(5, 3), tmp_path / "m.onnx")
+    monkeypatch.setattr("leanrnn.deploy.int8.to_int8", lambda source, target, reduce_range: target.write_text("no"))
     with pytest.raises(ExportError, match=r"in eight bits: .*weights_only=True"):
         leanrnn.quantize(written.path)
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
-    assert leanrnn.quantize(written.path, weights_only=True).difference == 0.0
 
 
 def test_files_that_cannot_be_quantised(tmp_path):

@@ -19,7 +19,8 @@ from leanrnn.demo import CONFIGS
 from leanrnn.recipes import RECIPES, Config
 
 GOLDEN = Path(__file__).parent / "golden"
-ALL = {**{name: recipe.config for name, recipe in RECIPES.items()}, **{f"demo-{n}": c for n, c in CONFIGS.items()}}
+LANGUAGE = {name: recipe.config for name, recipe in RECIPES.items() if recipe.task == "language"}
+ALL = {**LANGUAGE, **{f"demo-{n}": c for n, c in CONFIGS.items()}}
 SIZES = {"embedding": 12, "widths": (16, 14), "batch": 4, "window": 5, "vocabulary": WORDS, "init": 0.4, "rate": 0.3}
 
 

@@ -22,6 +22,7 @@ NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python benchmarks/", "python e
 # The same commands on a small text are in test_train.py.
 NOT_RUN += tuple(f"leanrnn {rest}" for rest in ("train", "measure runs/", "shrink runs/", "export runs/", "quantize"))
 NOT_RUN += ("leanrnn report",)  # in test_report.py
+NOT_RUN += ("leanrnn answer",)  # in test_squad_train.py
 
 
 class Block(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 import tyro
 
 from leanrnn import __version__
+from leanrnn.commands.answer import Ask
 from leanrnn.commands.demo import Demo
 from leanrnn.commands.discover import Discover
 from leanrnn.commands.listing import Env, Ls
@@ -18,6 +19,7 @@ from leanrnn.commands.report import Report
 from leanrnn.commands.train import Train, parse_train
 from leanrnn.errors import LeanRNNError
 from leanrnn.factory import where_raised
+from leanrnn.recipes import Config
 
 __all__ = ["main"]
 
@@ -28,10 +30,11 @@ ABOUT = """Find the intrinsic sparse structures of a recurrent model, train them
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Discover, tyro.conf.subcommand("discover")]
-    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Train[Config], tyro.conf.subcommand("train")]
     | Annotated[Shrink, tyro.conf.subcommand("shrink")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Quantize, tyro.conf.subcommand("quantize")]
+    | Annotated[Ask, tyro.conf.subcommand("answer")]
     | Annotated[Measure, tyro.conf.subcommand("measure")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Ls, tyro.conf.subcommand("ls")]

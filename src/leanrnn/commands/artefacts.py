@@ -17,7 +17,7 @@ from leanrnn.factory import build
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Artefacts", "Given", "Source", "artefacts", "load"]
+__all__ = ["Artefacts", "Given", "Source", "artefacts"]
 
 Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE")]
 RUNTIMES = ("torch", "onnxruntime", "int8", "openvino")
@@ -35,19 +35,17 @@ class Given:
 
     def model(self) -> tuple[torch.nn.Module, Any]:
         """The model, and an input for it."""
-        import torch
-
         import leanrnn
+        from leanrnn.recipes.task import task_of
         from leanrnn.runs import model_file
 
         path = model_file(self.source)
         if self.factory is not None:
             dense, example = build(self.factory, self.example)
             return leanrnn.load(path, lambda: dense), example
-        model = load(path)
-        words = len(leanrnn.about(path)["words"])
-        generator = torch.Generator().manual_seed(0)
-        return model, torch.randint(words, (self.steps, self.batch), generator=generator)
+        about = leanrnn.about(path)
+        task = task_of(about)
+        return task.load(path), task.inputs(about, self.batch, self.steps)
 
 
 @dataclass
@@ -132,13 +130,6 @@ def artefacts(given: Given, folder: Path, wanted: tuple[str, ...] = ()) -> Artef
         found.sizes = {name: sizes.get(name, given.steps) for name in free}
         found.inputs = inputs_for(about, found.sizes)
     return found
-
-
-def load(path: Path) -> Any:
-    """The language model in a file of a run."""
-    from leanrnn.recipes.model import load_language_model
-
-    return load_language_model(path)
 
 
 def _facts(given: Given, model: Any, example: Any) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from leanrnn.errors import ConfigError
-from leanrnn.recipes.loop import Epoch, Interval
+from leanrnn.recipes.task import Event
 from leanrnn.runs import Run
 
 __all__ = ["Board"]
@@ -26,12 +26,12 @@ class Board:
         self.kind: Any = _writer() if wanted else None
         self.writer: Any = None
 
-    def event(self, event: Interval | Epoch) -> None:
+    def event(self, event: Event) -> None:
         """Every number of the event, at its step."""
         if self.kind is None:
             return
         if self.writer is not None:
-            self._write({"kind": type(event).__name__.lower(), **asdict(event)})
+            self._write({"kind": type(event).__name__.lower(), **asdict(cast(Any, event))})
             return
         # Whenever the run was interrupted, its metrics are what happened, this event included.
         folder = self.run.folder / "tensorboard"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from leanrnn.commands.artefacts import Given, Source, load
+from leanrnn.commands.artefacts import Given, Source
 from leanrnn.commands.printing import print_json, print_table
 from leanrnn.errors import ConfigError
 
@@ -31,16 +30,18 @@ class Shrink:
     def run(self) -> None:
         """Shrink, prove, write."""
         import leanrnn
-        from leanrnn.recipes.job import example
+        from leanrnn.recipes.task import task_of
         from leanrnn.runs import model_file
 
         path = model_file(self.source)
-        model = load(path)
+        about = leanrnn.about(path)
+        task = task_of(about)
+        model = task.load(path)
         # What is dead may be of any kind; by size of the norms only layers are cut.
-        groups = leanrnn.discover(model, example(), scope="all" if self.ratio is None else "recurrent")
+        groups = leanrnn.discover(model, task.inputs(about, 2, 3), scope="all" if self.ratio is None else "recurrent")
         small = leanrnn.shrink(model, groups, ratio=self.ratio, round_to=self.round_to)
-        leanrnn.save(small, self.out, about=leanrnn.about(path))
-        found = [_sizes(model), _sizes(small)]
+        leanrnn.save(small, self.out, about=about)
+        found = [task.sizes(model), task.sizes(small)]
         if self.json:
             print_json({"from": str(path), "to": str(self.out), "before": found[0], "after": found[1]})
         else:
@@ -73,14 +74,14 @@ class Export:
     def run(self) -> None:
         """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
         import leanrnn
-        from leanrnn.recipes.onnx import export_language_model
+        from leanrnn.recipes.task import task_of
         from leanrnn.runs import model_file
 
         if self.steps < 1:
             raise ConfigError(f"steps is {self.steps}. Give at least 1.")
         path = model_file(self.source)
         if self.factory is None:
-            written = export_language_model(path, self.out, steps=self.steps, opset=self.opset)
+            written = task_of(leanrnn.about(path)).export(path, self.out, steps=self.steps, opset=self.opset)
         else:
             model, example = Given(self.source, self.factory, self.example).model()
             written = leanrnn.export(
@@ -108,16 +109,19 @@ class Quantize:
     weights_only: bool = False
     """Compute in single precision: not faster, but nearly exact, and OpenVINO reads it."""
     data: Path | None = None
-    """Data of the recipe the model was trained with: tells the perplexity of both files."""
+    """Data of the recipe the model was trained with: tells the perplexity (or F1) of both files."""
     json: bool = False
     """Print what was done as JSON."""
 
     def run(self) -> None:
         """Quantise and compare."""
         import leanrnn
-        from leanrnn.recipes.onnx import evaluator
+        from leanrnn.deploy.files import said
+        from leanrnn.recipes.task import task_of
 
-        evaluate = None if self.data is None else evaluator(self.source, self.data)
+        name, evaluate = "", None
+        if self.data is not None:
+            name, evaluate = task_of(said(self.source)["about"]).evaluator(self.source, self.data)
         found = leanrnn.quantize(self.source, self.out, weights_only=self.weights_only, evaluate=evaluate)
         if self.json:
             print_json(asdict(found) | {"path": str(found.path)})
@@ -125,14 +129,6 @@ class Quantize:
         print(f"{found.path}: {found.bytes_before / 1e6:.2f} MB became {found.bytes_after / 1e6:.2f} MB.")
         print(f"Outputs change by {found.difference:.1%} (root of the mean square, for inputs of chance).")
         if found.before is not None:
-            print(f"Validation perplexity {found.before:.2f} became {found.after:.2f}.")
+            print(f"{name} {found.before:.2f} became {found.after:.2f}.")
         if found.kept:
             print(f"In single precision, though bytes in the file: {', '.join(found.kept)}.")
-
-
-def _sizes(model: Any) -> dict[str, Any]:
-    return {
-        "embedding": int(model.embedding.weight.size(1)),
-        "widths": " + ".join(map(str, model.widths)),
-        "weights": sum(p.numel() for p in model.parameters()),
-    }

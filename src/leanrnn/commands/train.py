@@ -1,4 +1,4 @@
-"""``leanrnn train``: a recipe, or a user's own text."""
+"""``leanrnn train``: a recipe, on data of a user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 import tyro
 
@@ -21,9 +21,15 @@ from leanrnn.recipes.config import from_toml
 
 __all__ = ["Train", "parse_train"]
 
+Settings = TypeVar("Settings")
+
+
+def _any_settings() -> Any:
+    return Config()
+
 
 @dataclass(frozen=True)
-class Train:
+class Train(Generic[Settings]):
     """Train a recipe (leanrnn ls lists them). The same command goes on where a run was interrupted.
 
     All settings below may also stand in a TOML file, one `name = value` a line."""
@@ -48,7 +54,7 @@ class Train:
     """Write the metrics for TensorBoard too (pip install leanrnn[tensorboard])."""
     json: bool = False
     """Print the metrics and the result as JSON, a line each, instead of a progress bar."""
-    settings: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=_any_settings)
     """What is trained, and how."""
 
     def run(self) -> int:
@@ -56,10 +62,9 @@ class Train:
         import torch
 
         from leanrnn.commands.board import Board
-        from leanrnn.commands.view import view
+        from leanrnn.commands.view import reading, view
         from leanrnn.environment import hold_memory
-        from leanrnn.recipes.loop import train
-        from leanrnn.recipes.text import read
+        from leanrnn.recipes.task import task_named
         from leanrnn.runs import Run
 
         recipe, folder = named(self.recipe), self.out or Path("runs") / self.recipe
@@ -71,25 +76,27 @@ class Train:
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         hold_memory()
-        text, device = read(self.settings, self.data), _device(self.device)
+        task, device, settings = task_named(recipe.task), _device(self.device), cast(Any, self.settings)
+        with reading(self.json) as tell:
+            data = task.read(settings, self.data, tell)
         about = {
             "recipe": self.recipe,
-            "config": self.settings.to_json(),
-            "text": text.digest,
+            "config": settings.to_json(),
+            "text": data.digest,
             "start": _name(self.start),
         }
         started = {"data": _name(self.data)}
         with (
             Run.open(folder, about, started, {"config": Config().to_json()}) as run,
             _signals() as stopped,
-            view(self.settings, run, self.json) as show,
+            view(settings, run, self.json) as show,
         ):
-            show.notes(text.notes)
+            show.notes(data.notes)
             board = Board(run, self.tensorboard)
             if run.result() is None:
                 ask = stopped.is_set
-                given = (self.settings, text, run)
-                for event in train(
+                given = (settings, data, run)
+                for event in task.train(
                     *given, start=self.start, device=device, save_seconds=self.save_seconds, stopped=ask
                 ):
                     show.event(event)
@@ -101,19 +108,21 @@ class Train:
         if self.json:
             print(json.dumps({"kind": "result", **result}))
         else:
-            show.result(result)
+            show.result(task, result)
         return 0
 
 
-def parse_train(arguments: Sequence[str]) -> Train:
+def parse_train(arguments: Sequence[str]) -> Train[Any]:
     """The command, with the settings of the recipe (and of a TOML file) as defaults of its options."""
     first = [text for text in arguments[:1] if not text.startswith("-")]
     recipe = first[0] if first else ""
     settings = named(recipe).config if recipe else Config()
+    # The options are those of the recipe's own settings.
+    kind: Any = Train[type(settings)]  # type: ignore[misc]
     for _ in range(2):  # the second time with what the file of the first says
-        default = Train(recipe=recipe, settings=settings) if recipe else tyro.MISSING_NONPROP
-        command = tyro.cli(
-            Train, prog="leanrnn train", args=arguments, default=default, config=(tyro.conf.FlagCreatePairsOff,)
+        default = kind(recipe=recipe, settings=settings) if recipe else tyro.MISSING_NONPROP
+        command: Train[Any] = tyro.cli(
+            kind, prog="leanrnn train", args=arguments, default=default, config=(tyro.conf.FlagCreatePairsOff,)
         )
         if command.config is None:
             break

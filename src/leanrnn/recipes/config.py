@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 from leanrnn.errors import ConfigError
 
@@ -17,6 +17,8 @@ __all__ = ["Config", "changed", "from_toml"]
 Corpus = Literal["ptb", "text", "python"]
 Rate = Literal["decay", "thirds", "line"]
 Cell = Literal["lstm", "gru", "rnn", "rhn"]
+Settings = TypeVar("Settings")
+"""The settings of some recipe: a frozen dataclass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +144,15 @@ class Config:
         return changed(cls(), data, "these settings")
 
 
-def changed(config: Config, data: Mapping[str, Any], where: str) -> Config:
+def changed(config: Settings, data: Mapping[str, Any], where: str) -> Settings:
     """``config`` with other values for some of its names. An unknown name or a value of the wrong kind is an error that
     says ``where``. ::
 
         changed(Config(), {"widths": [300, 200]}, "my.toml")
     """
-    hints = get_type_hints(Config)
-    known = [field.name for field in fields(Config)]
+    given: Any = config  # any dataclass, which has no type of its own
+    hints = get_type_hints(type(config))
+    known = [field.name for field in fields(given)]
     values = {}
     for name, value in data.items():
         if name not in known:
@@ -157,10 +160,10 @@ def changed(config: Config, data: Mapping[str, Any], where: str) -> Config:
             hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(known)}."
             raise ConfigError(f"{where}: there is no setting {name!r}.{hint}")
         values[name] = _as(hints[name], value, f"{where}: {name}")
-    return replace(config, **values)
+    return cast(Settings, replace(given, **values))
 
 
-def from_toml(config: Config, path: Path) -> Config:
+def from_toml(config: Settings, path: Path) -> Settings:
     """``config`` with the settings of a TOML file. ::
 
     from_toml(RECIPES["text"], Path("mine.toml"))

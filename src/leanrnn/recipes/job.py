@@ -25,7 +25,7 @@ from leanrnn.recipes.model import (
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
 
-__all__ = ["Job", "begun", "example", "resumed", "saved"]
+__all__ = ["Job", "begun", "example", "packed", "resumed", "saved", "unpacked"]
 
 PARTS = "hc"
 """Of the state of a layer: hidden, and of an LSTM the cell's."""
@@ -98,7 +98,7 @@ def resumed(config: Config, run: Run, per_epoch: int, device: torch.device) -> J
         job.sparsifier.load_state_dict(data["sparsifier"])
     for name in NUMBERS:
         setattr(job, name, data[name])
-    job.optimizer.load_state_dict(_packed(data["optimizer"], tensors))
+    job.optimizer.load_state_dict(packed(data["optimizer"], tensors))
     job.losses = tensors["losses"].clone()
     named = [[f"state.{i}.{part}" for part in PARTS] for i in range(data["layers"])]
     job.state = [state_of([tensors[name].clone() for name in names if name in tensors]) for names in named] or None
@@ -119,7 +119,7 @@ def saved(job: Job, run: Run, step: int) -> None:
         **{name: getattr(job, name) for name in NUMBERS},
         "layers": len(job.state or ()),
         "dropout": job.model.drops,
-        "optimizer": _unpacked(job.optimizer.state_dict(), tensors),
+        "optimizer": unpacked(job.optimizer.state_dict(), tensors),
         "sparsifier": job.sparsifier.state_dict() if job.sparsifier else None,
         "groups": job.sparsifier.groups.to_json() if job.sparsifier else None,
     }
@@ -170,7 +170,7 @@ def _sparsifier(config: Config, groups: leanrnn.Groups, per_epoch: int, words: i
     return leanrnn.Sparsifier(groups, strength=strength, threshold=thresholds, penalty=penalty, mode=config.mode)
 
 
-def _unpacked(state: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+def unpacked(state: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The state of an optimizer as plain data; its tensors go where the others are."""
     plain: dict[str, dict[str, Any]] = {}
     for index, values in state["state"].items():
@@ -182,7 +182,7 @@ def _unpacked(state: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, An
     return {"state": plain, "param_groups": state["param_groups"]}
 
 
-def _packed(data: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+def packed(data: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The reverse of it."""
     state = {int(index): dict(values) for index, values in data["state"].items()}
     for name, tensor in tensors.items():

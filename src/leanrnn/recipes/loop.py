@@ -44,6 +44,14 @@ class Interval:
     alive: dict[str, int]
     tokens_per_second: float
 
+    def part(self, config: Config) -> tuple[float, str]:
+        """How much of the run is done, and what to say of it."""
+        return self.epoch / config.epochs, f"epoch {self.epoch:.1f}"
+
+    def line(self, config: Config) -> str:
+        """Nothing to print: the bar moves."""
+        return ""
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -60,6 +68,18 @@ class Epoch:
     alive: dict[str, int]
     seconds: float
     """Of training, without validation."""
+
+    def part(self, config: Config) -> tuple[float, str]:
+        """How much of the run is done, and what to say of it."""
+        return self.epoch / config.epochs, f"epoch {self.epoch}"
+
+    def line(self, config: Config) -> str:
+        """What to print."""
+        alive = "" if self.alive == self.widths else f", {' + '.join(map(str, self.alive.values()))} alive"
+        return (
+            f"epoch {self.epoch:>2} of {config.epochs}  validation {self.valid:8.2f}  training {self.train:8.2f}  "
+            f"widths {' + '.join(map(str, self.widths.values()))}{alive}  {self.seconds:.1f} s"
+        )
 
 
 def train(

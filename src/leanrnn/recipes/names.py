@@ -11,6 +11,7 @@ from leanrnn.recipes.ptb_gru import PTB_GRU, PTB_RNN
 from leanrnn.recipes.ptb_lstm import LEAN, PTB_LSTM
 from leanrnn.recipes.ptb_rhn import PTB_RHN
 from leanrnn.recipes.recipe import Recipe
+from leanrnn.recipes.squad.recipes import SQUAD
 
 __all__ = ["RECIPES", "named"]
 
@@ -22,6 +23,7 @@ RECIPES: dict[str, Recipe] = {
     **PTB_GRU,
     **PTB_RNN,
     **PTB_RHN,
+    **SQUAD,
     "text": Recipe(
         replace(TEXT, strength=4e-3, **LEAN), "your own text: a file, or a folder of them, given with --data"
     ),

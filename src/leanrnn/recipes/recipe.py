@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from leanrnn.recipes.config import Config
+from typing import Any
 
 __all__ = ["Recipe"]
 
@@ -16,7 +15,10 @@ class Recipe:
     RECIPES["ptb-lstm-small"].config.widths
     """
 
-    config: Config
+    config: Any
+    """All settings: a frozen dataclass of its task."""
     about: str
     start: str | None = None
     """Name of the recipe whose model it begins with; its run is given with ``--start``."""
+    task: str = "language"
+    """What it is of; ``leanrnn.recipes.task`` knows the rest."""

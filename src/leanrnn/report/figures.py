@@ -19,14 +19,13 @@ BAR = 0.17  # inches a bar
 
 
 def course(story: Story) -> list[str]:
-    """Perplexities, widths and seconds, epoch by epoch."""
-    return [_perplexity(story), _alive(story), _seconds(story)]
+    """Scores, widths and seconds, epoch by epoch."""
+    return [_scores(story), _alive(story), _seconds(story)]
 
 
-def _perplexity(story: Story) -> str:
-    lines = {
-        name: [line[key] for line in story.epochs] for name, key in (("validation", "valid"), ("training", "train"))
-    }
+def _scores(story: Story) -> str:
+    kind = story.kind
+    lines = {name: [line[key] for line in story.epochs] for name, key in kind.curves}
     told = "; ".join(f"{name} from {values[0]:.1f} to {values[-1]:.1f}" for name, values in lines.items())
 
     def draw(axis: Any) -> None:
@@ -36,19 +35,20 @@ def _perplexity(story: Story) -> str:
             axis.plot(
                 _epochs(story), values, color=COLOURS[i], label=name, marker=MARKS[i], markersize=3, linewidth=1.4
             )
-        axis.set_yscale("log")
-        every = [value for values in lines.values() for value in values]
-        close = max(every) < 8 * min(every)
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8) if close else (1, 2, 5)))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        _by_epoch(axis)
+        if kind.lower:
+            axis.set_yscale("log")
+            every = [value for values in lines.values() for value in values]
+            close = max(every) < 8 * min(every)
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8) if close else (1, 2, 5)))
+            axis.yaxis.set_minor_locator(NullLocator())
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        _by_epoch(axis, story)
 
-    return panel("Perplexity", f"Perplexity, epoch by epoch: {told}.", draw, legend=True)
+    return panel(kind.short, f"{kind.short}, {kind.line} by {kind.line}: {told}.", draw, legend=True)
 
 
 def _alive(story: Story) -> str:
-    names = list(story.epochs[0]["widths"])
+    names = list(story.first)
     alive = {name: [line["alive"].get(name, line["widths"][name]) for line in story.epochs] for name in names}
     epochs = _epochs(story)
     if not story.about.get("start"):  # how wide the model of another run was is not told
@@ -62,26 +62,27 @@ def _alive(story: Story) -> str:
             look = {"marker": MARKS[i % 8], "markersize": max(2.0, 5 - i), "linewidth": max(1.0, 3.2 - 0.9 * i)}
             axis.plot(epochs, values, color=COLOURS[i % 8], label=layer(name), **look)
         axis.set_ylim(0, 1.06 * max(map(max, alive.values())))
-        _by_epoch(axis)
+        _by_epoch(axis, story)
 
-    return panel("Components alive", f"Components alive, epoch by epoch: {told}.", draw, legend=True)
+    by = f"{story.kind.line} by {story.kind.line}"
+    return panel("Components alive", f"Components alive, {by}: {told}.", draw, legend=True)
 
 
 def _seconds(story: Story) -> str:
     values = [line["seconds"] for line in story.epochs]
 
     def draw(axis: Any) -> None:
-        axis.bar(_epochs(story), values, color=COLOURS[5], width=0.7)
-        _by_epoch(axis)
+        axis.bar(_epochs(story), values, color=COLOURS[5], width=0.7 * _epochs(story)[0])
+        _by_epoch(axis, story)
 
-    told = f"Seconds of training an epoch: {values[0]:.1f} in the first, {values[-1]:.1f} in the last."
-    return panel("Seconds of training an epoch", told, draw)
+    name = "an epoch" if story.kind.line == "epoch" else "up to an evaluation"
+    told = f"Seconds of training {name}: {values[0]:.1f} in the first, {values[-1]:.1f} in the last."
+    return panel(f"Seconds of training {name}", told, draw)
 
 
 def norms(story: Story, dense: Story | None) -> list[str]:
     """How the norms of all groups are spread, the dead among them; a dense run of the same sizes as an outline."""
-    firsts = dict(zip(story.epochs[0]["widths"], story.first_sizes, strict=True))
-    return [_norms(story, name, firsts[name], dense) for name in story.norms]
+    return [_norms(story, name, story.first[name], dense) for name in story.norms]
 
 
 def _norms(story: Story, name: str, first: int, dense: Story | None) -> str:
@@ -120,21 +121,22 @@ def trade(stories: Sequence[Story]) -> list[str]:
     """Quality against size, a point a run."""
     costs = {"million mult-adds a word": [story.mult_adds / 1e6 for story in stories]}
     costs["million weights"] = [story.weights / 1e6 for story in stories]
-    perplexities = [story.valid for story in stories]
+    scores, kind = [story.valid for story in stories], stories[0].kind
+    title = kind.score_name[0].upper() + kind.score_name[1:]
 
     def panel_of(size: str, values: list[float]) -> str:
         def draw(axis: Any) -> None:
-            for i, (x, y) in enumerate(zip(values, perplexities, strict=True)):
+            for i, (x, y) in enumerate(zip(values, scores, strict=True)):
                 axis.scatter([x], [y], color=COLOURS[i % 8], marker=MARKS[i % 8], s=28, zorder=3)
             axis.set_xlim(0, 1.08 * max(values))
             axis.margins(y=0.14)
             axis.set_xlabel(size)
             axis.grid()
-            apart(axis, marks(stories), values, perplexities)
+            apart(axis, marks(stories), values, scores)
 
-        points = zip(stories, values, perplexities, strict=True)
+        points = zip(stories, values, scores, strict=True)
         told = "; ".join(f"{story.name} {y:.2f} at {x:.3g}" for story, x, y in points)
-        return panel("Validation perplexity", f"Validation perplexity against {size}: {told}.", draw, 2.5)
+        return panel(title, f"{title} against {size}: {told}.", draw, 2.5)
 
     return [panel_of(size, values) for size, values in costs.items()]
 
@@ -172,15 +174,16 @@ def layer(name: str) -> str:
 
     layer("layers.0.l0")  # layer 1
     """
+    name = re.sub(r"(fwd|bwd)\.l0$", r"\1", name)
     return re.sub(r"layers\.(\d+)\.l0", lambda match: f"layer {int(match[1]) + 1}", name)
 
 
 def _epochs(story: Story) -> list[int]:
-    return [line["epoch"] for line in story.epochs]
+    return [line[story.kind.step] for line in story.epochs]
 
 
-def _by_epoch(axis: Any) -> None:
-    axis.set_xlabel("epoch")
+def _by_epoch(axis: Any, story: Story) -> None:
+    axis.set_xlabel(story.kind.step)
     axis.grid(axis="y")
     _whole_numbers(axis.xaxis)
 

@@ -11,6 +11,7 @@ from leanrnn import __version__
 from leanrnn.report import figures
 from leanrnn.report.again import train_command
 from leanrnn.report.drawing import own_names
+from leanrnn.report.kinds import Kind
 from leanrnn.report.story import Story
 from leanrnn.report.strips import strips
 from leanrnn.report.style import STYLE
@@ -40,10 +41,11 @@ def html(
     """
     told = summary(stories, rows)
     sections = [("runs", "The runs", [_table(runs_table(stories), "All runs")])]
+    kind = stories[0].kind
     if len(stories) > 1:
         sections.append(("trade", "Quality against size", [_trade(stories)]))
     if rows:
-        sections.append(("times", "How fast they are", [_times(rows), _table(times_table(rows), "Times")]))
+        sections.append(("times", "How fast they are", [_times(rows, kind), _table(times_table(rows), "Times")]))
     sections += [(f"run-{i + 1}", story.name, list(_run(story, stories))) for i, story in enumerate(stories)]
     sections.append(("again", "To do it again", list(_again(stories, measured, command))))
     head = escape(title(stories))
@@ -65,15 +67,15 @@ def html(
 
 
 def _trade(stories: Sequence[Story]) -> str:
-    told = "A point a run; further left is smaller, lower is better."
+    told = f"A point a run; further left is smaller, {'lower' if stories[0].kind.lower else 'higher'} is better."
     pairs = [(mark, story.name) for mark, story in zip(figures.marks(stories), stories, strict=True)]
     if any(mark != name for mark, name in pairs):
         told += " The runs are " + ", ".join(f"{mark} {name}" for mark, name in pairs) + "."
     return _figure(figures.trade(stories), told, "two")
 
 
-def _times(rows: Sequence[dict[str, Any]]) -> str:
-    told = "A call reads 10 sequences of 30 words; the bars are medians, less is better. All models took turns."
+def _times(rows: Sequence[dict[str, Any]], kind: Kind) -> str:
+    told = f"{kind.call}; the bars are medians, less is better. All models took turns."
     return _figure(figures.latency(rows), told, "two")
 
 
@@ -81,8 +83,7 @@ def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
     """How it went, what is left, and who reads what."""
     cut = story.sizes != story.first_sizes
     yield "<h3>How it went</h3>"
-    told = "Training text is judged while training, with dropout on, validation text without."
-    yield _figure(figures.course(story), f"{told} Seconds are of training alone.", "three")
+    yield _figure(figures.course(story), f"{story.kind.note} Seconds are of training alone.", "three")
     yield f"<h3>{'What is left of the weights' if cut else 'Weights'}</h3>"
     told = "Blue where a weight is not zero, faint where it is; rows and columns are sampled evenly."
     if cut:

@@ -12,9 +12,8 @@ import leanrnn
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.measure import mult_adds
 from leanrnn.norms import group_norms
-from leanrnn.recipes.config import Config
-from leanrnn.recipes.job import example
-from leanrnn.recipes.model import LanguageModel, language_model, load_language_model
+from leanrnn.recipes.task import task_of
+from leanrnn.report.kinds import Kind, kind_of
 from leanrnn.runs import model_file
 from leanrnn.surgery.plan import Plan, whole_plan
 
@@ -27,15 +26,17 @@ class Story:
 
     name: str
     folder: Path
+    kind: Kind
     about: dict[str, Any]
     """Recipe, settings, text."""
-    first: dict[str, Any]
-    """Settings of the model it comes from: its own, or those of the run it was started from."""
+    first: dict[str, int]
+    """Widths of the model it comes from: as it began, or those of the run it was started from."""
     epochs: list[dict[str, Any]]
+    """Of every epoch, or evaluation, what the metrics say."""
     result: dict[str, Any] | None
     """None if it is not finished."""
     environment: dict[str, Any]
-    model: LanguageModel
+    model: Any
     plan: Plan
     groups: leanrnn.Groups
     norms: dict[str, list[float]]
@@ -52,23 +53,24 @@ class Story:
 
     @property
     def sizes(self) -> list[int]:
-        """Embedding and layers."""
-        return [int(self.model.embedding.weight.size(1)), *self.model.widths]
+        """Of all widths that are learned."""
+        return list(self.kind.sizes(self.config, self.model).values())
 
     @property
     def first_sizes(self) -> list[int]:
         """The same of the model it comes from."""
-        return [self.first["embedding"], *self.first["widths"]]
+        return list(self.first.values())
 
     @property
     def valid(self) -> float:
-        """Perplexity of the validation text."""
-        return float(self.result["valid"] if self.result else self.epochs[-1]["valid"])
+        """The score that runs are compared by."""
+        return float((self.result or self.epochs[-1])[self.kind.score])
 
     @property
     def test(self) -> float | None:
-        """Perplexity of the test text, which only a finished run has read."""
-        return float(self.result["test"]) if self.result else None
+        """The score beside it; only a finished run has read the test text."""
+        found = (self.result or self.epochs[-1]).get(self.kind.other)
+        return None if found is None else float(found)
 
     @property
     def weights(self) -> int:
@@ -79,6 +81,11 @@ class Story:
     def seconds(self) -> float:
         """Of training."""
         return float(sum(line["seconds"] for line in self.epochs))
+
+    @property
+    def done(self) -> int:
+        """Epochs, or steps, so far."""
+        return int(self.epochs[-1][self.kind.step])
 
 
 def read_stories(folders: Sequence[Path]) -> list[Story]:
@@ -91,9 +98,10 @@ def read_stories(folders: Sequence[Path]) -> list[Story]:
         raise ConfigError(f"{again} is named twice. Name every run once.")
     names = [place.name for place in places]
     distinct = len(set(names)) == len(names)
-    return [
-        _story(folder, name if distinct else str(folder)) for folder, name in zip(folders, names, strict=True)
-    ]  # fmt: skip
+    stories = [_story(folder, name if distinct else str(folder)) for folder, name in zip(folders, names, strict=True)]
+    if other := next((story.name for story in stories if story.kind is not stories[0].kind), None):
+        raise ConfigError(f"{stories[0].name} and {other} are of different tasks. Write a page for each.")
+    return stories
 
 
 def _story(folder: Path, name: str) -> Story:
@@ -111,30 +119,42 @@ def _story(folder: Path, name: str) -> Story:
 def _read(folder: Path, name: str) -> Story:
     about, path = json.loads((folder / "config.json").read_text(encoding="utf-8")), folder / "result.json"
     result = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-    epochs = [line for line in _lines(folder / "metrics.jsonl") if line["kind"] == "epoch"]
-    if not epochs:
+    if not any(line["kind"] in ("epoch", "evaluation") for line in _lines(folder / "metrics.jsonl")):
         raise RunError(f"{folder} has no whole epoch yet. Wait for the first one to end.")
-    _check(about, epochs, result)
     file = model_file(folder)
-    model, first = load_language_model(file).eval(), leanrnn.about(file)["config"]
-    groups = leanrnn.discover(model, example(), scope="all")
-    norms = {name: [norm for norm in values.tolist() if norm > 0] for name, values in group_norms(groups).items()}
-    dense = language_model(Config.from_json(first), model.head.out_features).eval()
-    costs = (mult_adds(each, example()) // example().numel() for each in (model, dense))
+    said = leanrnn.about(file)
+    kind, task = kind_of(said), task_of(said)
+    epochs = _spent([line for line in _lines(folder / "metrics.jsonl") if line["kind"] == kind.line], kind)
+    _check(about, kind, epochs, result)
+    model = task.load(file).eval()
+    inputs, count = kind.example(said)
+    groups = leanrnn.discover(model, inputs, scope="all" if kind.head else "recurrent")
+    dense, first = kind.first(said)
+    known = {name: values.tolist() for name, values in group_norms(groups).items() if name in first}
+    norms = {name: [norm for norm in values if norm > 0] for name, values in known.items()}
+    costs = (mult_adds(each, inputs) // count for each in (model, dense.eval()))
     environment = _lines(folder / "environment.jsonl")[-1]
     return Story(
-        name, folder, about, first, epochs, result, environment, model, whole_plan(model), groups, norms, *costs
+        name, folder, kind, about, first, epochs, result, environment, model, whole_plan(model), groups, norms, *costs
     )
 
 
-def _check(about: dict[str, Any], epochs: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
+def _spent(lines: list[dict[str, Any]], kind: Kind) -> list[dict[str, Any]]:
+    """Seconds of every line alone: an evaluation tells those since the start."""
+    if kind.line == "epoch":
+        return lines
+    before = [0.0, *(line["seconds"] for line in lines)]
+    return [line | {"seconds": line["seconds"] - then} for line, then in zip(lines, before, strict=False)]
+
+
+def _check(about: dict[str, Any], kind: Kind, epochs: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
     """What a page needs is looked up here, so that nothing is missing when it is written."""
-    Config.from_json(about["config"])
+    _ = [about["config"][key] for key in (kind.steps, "strength")]
     for line in epochs:
-        _ = [float(line[key]) for key in ("epoch", "rate", "train", "valid", "seconds")]
+        _ = [float(line[key]) for key in (kind.step, "seconds", *(key for _, key in kind.curves))]
         _ = [dict(line[key]) for key in ("widths", "alive")]
     if result is not None:
-        _ = [float(result[key]) for key in ("valid", "test", "difference")]
+        _ = [float(result[key]) for key in (kind.score, kind.other, "difference")]
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
-from leanrnn.recipes.config import Config
 from leanrnn.report.drawing import COLOURS, SOFT, panel
 from leanrnn.report.story import Story
 
@@ -18,12 +18,12 @@ __all__ = ["strips"]
 SAMPLED = 240  # at most so many rows and columns of a matrix are drawn
 LEAST = 0.3  # inches that a matrix is given, however small it is
 GATES = {
-    "lstm": ("input", "forget", "update", "output"),
-    "gru": ("reset", "update", "new"),
-    "rnn": ("new",),
-    "rhn": ("candidate", "transform"),
+    4: ("input", "forget", "update", "output"),  # of an LSTM
+    3: ("reset", "update", "new"),  # of a GRU
+    2: ("candidate", "transform"),  # of a highway layer
+    1: ("new",),
 }
-"""By cell, in the order of the weights."""
+"""By their number, in the order of the weights."""
 Levels = NDArray[np.uint8]
 GONE, ZERO, THERE = 0, 1, 2
 
@@ -87,18 +87,24 @@ def _draw(axis: Any, matrix: _Matrix, which: int, inches: float) -> None:
 
 
 def _matrices(story: Story) -> list[_Matrix]:
-    sizes, first = list(zip(story.first_sizes, story.sizes, strict=True)), Config.from_json(story.first)
     found = []
-    for i in range(len(story.model.layers)):
-        names = ["weight_ih_l0", *(f"weight_hh_l{level}" for level in range(first.depth))]
-        pairs = [_levels(story, f"layers.{i}.{name}") for name in names]
+    for title, place in story.kind.recurrent(story.model, story.config):
+        module = story.model.get_submodule(place)
+        names = [name for name, _ in module.named_parameters() if name.startswith("weight_")]
+        pairs = [_levels(story, f"{place}.{name}") for name in names]
         before, after = (np.concatenate([pair[k] for pair in pairs], 1).T for k in (0, 1))
-        was, now = sizes[i + 1]
-        rows = {"from below": sizes[i], "from itself": (first.depth * was, first.depth * now)}
-        found.append(_Matrix(f"Layer {i + 1}", before, after, rows, GATES[first.cell]))
-    # Tied, the output layer has the name of what it is tied to.
-    before, after = (levels.T for levels in _levels(story, "embedding.weight" if first.tied else "head.weight"))
-    return [*found, _Matrix("Output layer", before, after, {"from below": sizes[-1]}, ("words",))]
+        below, *itself = [(was.shape[1], now.shape[1]) for was, now in pairs]
+        rows = {"from below": below, "from itself": (sum(was for was, _ in itself), sum(now for _, now in itself))}
+        found.append(_Matrix(title, before, after, rows, GATES[before.shape[1] // itself[0][0]]))
+    if story.kind.head:
+        before, after = (levels.T for levels in _levels(story, _first_name(story.model, story.kind.head)))
+        found.append(_Matrix("Output layer", before, after, {"from below": (len(before), len(after))}, ("words",)))
+    return found
+
+
+def _first_name(model: nn.Module, name: str) -> str:
+    """Tied, the output layer has the name of what it is tied to."""
+    return next(first for first, each in model.named_parameters() if each is model.get_parameter(name))
 
 
 def _levels(story: Story, name: str) -> tuple[Levels, Levels]:

@@ -23,14 +23,17 @@ def summary(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> list[st
     """What happened, in plain words: how the runs compare, and a paragraph for each."""
     found = []
     if len(stories) > 1:
-        best, small = min(stories, key=lambda story: story.valid), min(stories, key=lambda story: story.mult_adds)
-        text = f"Of the {len(stories)} runs {best.name} has the best validation perplexity"
+        kind = stories[0].kind
+        best = (min if kind.lower else max)(stories, key=lambda story: story.valid)
+        small = min(stories, key=lambda story: story.mult_adds)
+        text = f"Of the {len(stories)} runs {best.name} has the best {kind.score_name}"
         if best is small:
             text += " and needs the fewest mult-adds."
         else:
-            fewer, worse = best.mult_adds / small.mult_adds, small.valid / best.valid - 1
-            text += f"; {small.name} needs the fewest mult-adds, {fewer:.1f} times fewer, at a perplexity {worse:.0%} "
-            text += "higher."
+            fewer = best.mult_adds / small.mult_adds
+            text += f"; {small.name} needs the fewest mult-adds, {fewer:.1f} times fewer, at "
+            higher, points = small.valid / best.valid - 1, best.valid - small.valid
+            text += f"a perplexity {higher:.0%} higher." if kind.lower else f"an {kind.score_name} {points:.1f} lower."
         found.append(text)
     if rows:
         fast = min(rows, key=lambda row: float(row["milliseconds"]))
@@ -45,16 +48,17 @@ def _sentence(story: Story) -> str:
     before, now = (" + ".join(map(str, sizes)) for sizes in (story.first_sizes, story.sizes))
     began = "comes from a model of" if story.about.get("start") else "began with"
     if before == now:
-        text = f"{story.name} kept its size, {now} (embedding + layers)"
+        text = f"{story.name} kept its size, {now} ({story.kind.sizes_name})"
     else:
         ratio = story.first_mult_adds / story.mult_adds
         text = (
-            f"{story.name} {began} {before} (embedding + layers) and has {now} left, {ratio:.1f} times fewer mult-adds"
+            f"{story.name} {began} {before} ({story.kind.sizes_name}) and has {now} left, {ratio:.1f} times fewer "
+            "mult-adds"
         )
-    text += f": {story.weights:,} weights, perplexity {story.valid:.2f} on the validation text"
+    text += f": {story.weights:,} weights, {story.kind.told.format(story.valid)}"
     if story.result is None:
-        return f"{text}. It is not finished: this is its last checkpoint, after epoch {_epochs(story)}."
-    text += f" and {story.test:.2f} on the test text."
+        return f"{text}. It is not finished: this is its last checkpoint, after {story.kind.step} {_epochs(story)}."
+    text += story.kind.also.format(story.test) + "."
     if story.result["difference"] > 0:
         text += f" Cutting out what was dead changed no score by more than {story.result['difference']:.0e}."
     return text
@@ -62,15 +66,16 @@ def _sentence(story: Story) -> str:
 
 def runs_table(stories: Sequence[Story]) -> Table:
     """A column a run, or a row where there are many."""
+    kind = stories[0].kind
     rows = {
-        "validation perplexity": [f"{story.valid:.2f}" for story in stories],
-        "test perplexity": ["" if story.test is None else f"{story.test:.2f}" for story in stories],
-        "embedding + layers": [" + ".join(map(str, story.sizes)) for story in stories],
+        kind.score_name: [f"{story.valid:.2f}" for story in stories],
+        kind.other_name: ["" if story.test is None else f"{story.test:.2f}" for story in stories],
+        kind.sizes_name: [" + ".join(map(str, story.sizes)) for story in stories],
         "the same at first": [" + ".join(map(str, story.first_sizes)) for story in stories],
         "weights": [f"{story.weights:,}" for story in stories],
         "mult-adds a word": [f"{story.mult_adds:,}" for story in stories],
         "times fewer than at first": [f"{story.first_mult_adds / story.mult_adds:.2f}" for story in stories],
-        "epochs": [_epochs(story) for story in stories],
+        kind.steps: [_epochs(story) for story in stories],
         "seconds of training": [f"{story.seconds:.0f}" for story in stories],
     }
     names = [story.name for story in stories]
@@ -82,11 +87,10 @@ def runs_table(stories: Sequence[Story]) -> Table:
 
 def layers_table(story: Story) -> Table:
     """Every width that can shrink, with who reads it; and those that cannot, with the reason."""
-    firsts = dict(zip(story.epochs[0]["widths"], story.first_sizes, strict=True))
     rows = [
         [
             layer.name,
-            str(firsts.get(layer.name, "")),
+            str(story.first.get(layer.name, "")),
             str(layer.width),
             f"{layer.group_size:,}",
             ", ".join(layer.readers),
@@ -154,27 +158,29 @@ def comma_separated(stories: Sequence[Story]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     names = list(dict.fromkeys(name for story in stories for line in story.epochs for name in line["widths"]))
-    writer.writerow(["run", "epoch", "rate", "train", "valid", "seconds", *(f"alive {name}" for name in names)])
+    kind = stories[0].kind
+    keys = [key for key in (kind.step, "rate", "train", "loss", "valid", "exact", "f1") if key in stories[0].epochs[0]]
+    writer.writerow(["run", *keys, "seconds", *(f"alive {name}" for name in names)])
     for story in stories:
         for line in story.epochs:
             alive = [line["alive"].get(name, line["widths"].get(name, "")) for name in names]
-            writer.writerow([story.name, *(line[k] for k in ("epoch", "rate", "train", "valid", "seconds")), *alive])
+            writer.writerow([story.name, *(line[key] for key in (*keys, "seconds")), *alive])
     return file.getvalue()
 
 
 def facts(story: Story) -> dict[str, Any]:
     """The numbers of a run as plain data."""
     return {
-        "run": story.name, "folder": str(story.folder), "finished": story.result is not None, "valid": story.valid,
-        "test": story.test, "sizes": story.sizes, "first_sizes": story.first_sizes, "weights": story.weights,
+        "run": story.name, "folder": str(story.folder), "finished": story.result is not None,
+        story.kind.score: story.valid, story.kind.other: story.test, "sizes": story.sizes,
+        "first_sizes": story.first_sizes, "weights": story.weights,
         "mult_adds_a_word": story.mult_adds, "first_mult_adds_a_word": story.first_mult_adds,
-        "epochs": len(story.epochs), "seconds": story.seconds, "command": train_command(story),
+        story.kind.steps: story.done, "seconds": story.seconds, "command": train_command(story),
     }  # fmt: skip
 
 
 def _epochs(story: Story) -> str:
-    done, wanted = len(story.epochs), story.config["epochs"]
-    return str(done) if story.result else f"{done} of {wanted}"
+    return str(story.done) if story.result else f"{story.done} of {story.config[story.kind.steps]}"
 
 
 def _threads(count: int) -> str:

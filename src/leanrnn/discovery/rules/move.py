@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from leanrnn.discovery.labels import Value, broadcast, permute, reshape, take
-from leanrnn.discovery.rules.base import Call, axes_of, fixed_axes, hold, register
+from leanrnn.discovery.rules.base import Call, axes_of, fixed, fixed_axes, hold, register
 from leanrnn.discovery.rules.pointwise import pin_stretched
 from leanrnn.discovery.ties import Ties
 
@@ -21,6 +21,17 @@ def _view(call: Call) -> Value:
         return value
     result = reshape(value, call.shape)
     return _note_blocks(call, _drop_partners(call, result))
+
+
+@register("aten.view.dtype")
+def _view_dtype(call: Call) -> Value:
+    """Bits read as another type: where that has another size, the last axis is cut up anew."""
+    value: Value = call["self"]
+    if value.shape == tuple(call.shape) or not value.factors:
+        return value
+    last, reason = value.ndim - 1, "is read as numbers of another size"
+    kept = hold(call, value, [last], reason)
+    return replace(kept, factors=(*kept.factors, fixed(call.ties, call.shape, last, reason)))
 
 
 def _drop_partners(call: Call, value: Value) -> Value:

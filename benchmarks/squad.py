@@ -1,0 +1,140 @@
+"""The paper's third experiment: question answering with BiDAF on SQuAD v1.1. ::
+
+    python benchmarks/squad.py                    # every run that has no result yet
+    python benchmarks/squad.py dense lean         # those
+    python benchmarks/squad.py --steps 4000       # all of them scaled to so many steps
+    python benchmarks/squad.py --table            # only write the page again
+
+Each run is a `leanrnn train` command and goes on where it was interrupted, so several sittings are one run; the result
+is written down when it ends, with times of batch 1. SQuAD and GloVe are found through LEANRNN_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+from common import DOCS, RESULTS, ROOT, between_marks, environment
+
+RUNS = ROOT / "runs"
+PATH = RESULTS / "squad.json"
+THREADS = 2
+RECIPES: dict[str, tuple[str, list[str]]] = {
+    "dense": ("squad-bidaf", []),
+    "finetune": ("squad-bidaf-iss-finetune", ["--start", "runs/squad-dense"]),
+    "finetune-strong": ("squad-bidaf-iss-finetune", ["--start", "runs/squad-dense", "--strength", "2e-3"]),
+    "iss": ("squad-bidaf-iss", []),
+    "iss-strong": ("squad-bidaf-iss", ["--strength", "2e-3"]),
+    "lean": ("squad-bidaf-lean", []),
+    "lean-strong": ("squad-bidaf-lean", ["--strength", "2e-3"]),
+}
+"""Name of a run: the recipe, and what is different from it."""
+PAPER = [
+    ("paper, dense", 67.98, 77.85, "100, 100, 100, 100, 100, 100", "2.69 M", "6.20"),
+    ("paper, fine-tuned", 66.59, 76.40, "84, 90, 38, 46, 34, 21", "1.48 M", "4.52"),
+    ("paper, from scratch", 66.32, 76.22, "51, 33, 42, 58, 37, 26", "1.17 M", "4.46"),
+]
+
+
+def command(name: str, steps: int | None) -> list[str]:
+    """The command line of a run, with its schedule scaled if it is to be shorter."""
+    recipe, more = RECIPES[name]
+    words = ["leanrnn", "train", recipe, "--out", f"runs/squad-{name}", "--threads", str(THREADS), *more]
+    if steps is None:
+        return words
+    scaled = ["--steps", str(steps), "--evaluate", str(max(1, steps // 10))]
+    return [*words, *scaled, *(["--penalised", str(steps * 6 // 10)] if recipe.endswith("-lean") else [])]
+
+
+def train(name: str, steps: int | None) -> dict[str, Any]:
+    """Run it, or what is left of it; its result, its course, and the command."""
+    words = command(name, steps)
+    run(words[1:])
+    folder = RUNS / f"squad-{name}"
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    result, config = (json.loads((folder / file).read_text()) for file in ("result.json", "config.json"))
+    kept = ("exact", "f1", "widths", "weights", "weights_without_embeddings", "difference", "seconds")
+    keys = ("step", "loss", "exact", "f1", "widths", "alive", "seconds")
+    speeds = [line["examples_per_second"] for line in lines if line["kind"] == "interval"]
+    return {
+        "command": shlex.join(words),
+        "config": config["config"],
+        **{key: result[key] for key in kept},
+        "examples_per_second": {"first": speeds[0], "last": speeds[-1]},
+        "evaluations": [{key: line[key] for key in keys} for line in lines if line["kind"] == "evaluation"],
+        "latency": latency(folder),
+    }
+
+
+def latency(folder: Any) -> dict[str, float]:
+    """Milliseconds of one question about a text of the mean length of the development set, by runtime."""
+    words = ["measure", str(folder), "--batch", "1", "--steps", "146", "--threads", "1", "--seconds", "20", "--json"]
+    found = run([*words, "--runtimes", "torch", "onnxruntime", "int8"], capture=True)
+    return {row["runtime"]: row["milliseconds"] for row in json.loads(found)["measured"]}
+
+
+def run(words: list[str], capture: bool = False) -> str:
+    """A leanrnn command; what it printed, if that is wanted."""
+    line = [sys.executable, "-m", "leanrnn.cli", *words]
+    return (
+        subprocess.run(line, cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE if capture else None).stdout or ""
+    )
+
+
+def write_down(name: str, found: dict[str, Any]) -> None:
+    """Add a run to the results; those of other runs stay."""
+    known = json.loads(PATH.read_text()) if PATH.exists() else {"runs": {}}
+    known["environment"] = environment() | {"threads": THREADS}
+    known["runs"][name] = found
+    PATH.write_text(json.dumps(known, indent=1) + "\n")
+
+
+def table(runs: dict[str, Any]) -> str:
+    """Scores, widths, sizes and times of every run, under those of the paper."""
+    lines = [
+        "| run | exact match | F1 | widths (modelling 1, 2, output; forwards and backwards each) | weights | "
+        "ms, batch 1: torch, onnxruntime, int8 | steps | examples a second |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [f"| {n} | {em:.2f} | {f1:.2f} | {w} | {size} | {ms} | 10000 | |" for n, em, f1, w, size, ms in PAPER]
+    for name, found in runs.items():
+        widths = ", ".join(str(n) for key, n in found["widths"].items() if not key.startswith("contextual"))
+        times = ", ".join(f"{found['latency'].get(key, float('nan')):.1f}" for key in ("torch", "onnxruntime", "int8"))
+        speed = found["examples_per_second"]
+        lines.append(
+            f"| {name} | {found['exact']:.2f} | {found['f1']:.2f} | {widths} | {found['weights'] / 1e6:.2f} M | "
+            f"{times} | {found['config']['steps']} | {speed['first']:.0f} to {speed['last']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def write_page() -> None:
+    """The table in docs/reproduce.md, with the commands, from what was written down."""
+    runs = json.loads(PATH.read_text())["runs"]
+    ordered = {name: runs[name] for name in RECIPES if name in runs}
+    commands = "\n".join(found["command"] for found in ordered.values())
+    page = DOCS / "reproduce.md"
+    page.write_text(between_marks(page.read_text(), f"{table(ordered)}\n\n```text\n{commands}\n```", "squad"))
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", help="names of runs; all that have no result yet if none is given")
+    parser.add_argument("--steps", type=int, help="updates of every run; the recipe's own if not given")
+    parser.add_argument("--table", action="store_true", help="only write the page again")
+    options = parser.parse_args()
+    if unknown := set(options.runs) - RECIPES.keys():
+        parser.error(f"no run is called {', '.join(sorted(unknown))}. There are {', '.join(RECIPES)}.")
+    done = json.loads(PATH.read_text())["runs"] if PATH.exists() else {}
+    for name in [] if options.table else options.runs or [name for name in RECIPES if name not in done]:
+        write_down(name, train(name, options.steps))
+    write_page()
+
+
+if __name__ == "__main__":
+    main()
