@@ -122,6 +122,7 @@ def test_recipes():
 def test_commands(capsys, folder):
     dense = ["train", "squad-bidaf", "--data", "data", "--out", "run", *SMALL]
     assert main(dense) == 0
+    assert main(dense) == 0  # the same command again finds the run as it is
     out = capsys.readouterr().out
     assert "step     6 of 6  exact" in out and "the model is run/model.safetensors" in out
     started = ["train", "squad-bidaf-iss-finetune", "--data", "data", "--start", "run", "--json", *SMALL]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from leanrnn.commands.printing import print_json, print_table
 from leanrnn.environment import environment
 from leanrnn.recipes import RECIPES
+from leanrnn.recipes.expected import expected
 
 __all__ = ["Env", "Ls"]
 
@@ -21,10 +22,16 @@ class Ls:
     def run(self) -> None:
         """Print them."""
         if self.json:
-            found = RECIPES.items()
-            print_json({n: {"about": r.about, "start": r.start, "config": r.config.to_json()} for n, r in found})
-        else:
-            print_table([("recipe", "what it is"), *((name, recipe.about) for name, recipe in RECIPES.items())])
+            print_json(
+                {
+                    name: {"about": each.about, "expected": expected(name), "start": each.start}
+                    | {"config": each.config.to_json()}
+                    for name, each in RECIPES.items()
+                }
+            )
+            return
+        rows = ((name, each.about, expected(name)) for name, each in RECIPES.items())
+        print_table([("recipe", "what it is", "what came out (validation / test)"), *rows])
 
 
 @dataclass(frozen=True)

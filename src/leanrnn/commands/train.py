@@ -87,7 +87,7 @@ class Train(Generic[Settings]):
         }
         started = {"data": _name(self.data)}
         with (
-            Run.open(folder, about, started, {"config": Config().to_json()}) as run,
+            Run.open(folder, about, started, {"config": type(settings)().to_json()}) as run,
             _signals() as stopped,
             view(settings, run, self.json) as show,
         ):

@@ -32,7 +32,6 @@ DENSE = {
     ),
 }
 STRENGTH = {"ptb-rhn": 5e-3, "ptb-rhn-medium": 5e-3, "ptb-rhn-small": 5e-3}
-PUBLISHED = {"ptb-rhn": "; published perplexity 67.9 / 65.4 (validation / test)"}
 
 
 def _of(name: str) -> dict[str, Recipe]:
@@ -40,7 +39,7 @@ def _of(name: str) -> dict[str, Recipe]:
     sparse = replace(dense, strength=STRENGTH[name], drop_factor=0.6 * dense.drop_factor)
     ours: dict[str, Any] = LEAN | {"scope": "recurrent", "by_cost": False}  # there is one width alone
     return {
-        name: Recipe(dense, f"a Recurrent Highway Network, dense{PUBLISHED.get(name, '')}"),
+        name: Recipe(dense, "a Recurrent Highway Network, dense"),
         f"{name}-iss": Recipe(sparse, "the paper's group lasso from scratch (--strength 0.004 to 0.007)"),
         f"{name}-lean": Recipe(replace(sparse, **ours), "ours: compaction while training"),
         f"{name}-direct": Recipe(dense, "a dense model of the width given with --embedding and --widths"),
