@@ -3,8 +3,8 @@
 python benchmarks/ptb_time.py small     # all runs of results/ptb_small.json; a quarter of an hour, nothing beside it
 
 The runs themselves take hours and share the machine, so their own seconds say little. Here the real loop does some
-steps at the widths a run went through (with the penalty where it had one), each between two of the dense model; the
-ratios, weighted with the steps the run spent there, are the run's. Validation and what goes before the first step are
+steps at the widths a run went through (with the penalty where it had one), in turns with the dense model; the ratios,
+weighted with the steps the run spent there, are the run's. Validation and what goes before the first step are
 left out.
 """
 
@@ -28,6 +28,7 @@ from leanrnn.recipes.loop import Interval, train
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
 
+ROUNDS = 5
 WORDS, TRAINING = 10_000, 929_589  # of Penn Treebank: different ones, and those of the training text
 
 
@@ -38,7 +39,7 @@ def text(config: Config, steps: int) -> Text:
     return Text(words, rest, rest, tuple(map(str, range(WORDS))))
 
 
-def seconds(config: Config, steps: int = 20) -> float:
+def seconds(config: Config, steps: int) -> float:
     """Of a step of the loop; the median of tenths, the first two of which warm up."""
     with tempfile.TemporaryDirectory() as folder, Run.open(Path(folder) / "run", {"config": config.to_json()}) as run:
         events = [event for event in train(config, text(config, steps), run) if isinstance(event, Interval)]
@@ -68,12 +69,13 @@ def stages(course: list[dict[str, Any]], dense: Config, near: float = 0.05) -> l
     return [each | {"steps": sum(p["steps"] for p in parts)} for each, parts in zip(longest, found, strict=True)]
 
 
-def ratio(config: Config, course: list[dict[str, Any]], dense: Config, dense_steps: int) -> float:
+def ratio(config: Config, course: list[dict[str, Any]], dense: Config, dense_steps: int, steps: int) -> float:
     """Time of a run, whose course is given, over that of the dense run."""
     total = 0.0
     for part in stages(course, dense):
-        before, now, after = seconds(dense), seconds(at(config, part["sizes"], part["penalised"])), seconds(dense)
-        total += part["steps"] * now / ((before + after) / 2)
+        pair = dense, at(config, part["sizes"], part["penalised"])
+        spent = [[seconds(each, steps) for each in pair] for _ in range(ROUNDS)]
+        total += part["steps"] * statistics.median(now / before for before, now in spent)
     return total / dense_steps
 
 
@@ -82,6 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("runs", nargs="*", help="names of runs; all if none is given")
+    parser.add_argument("--steps", type=int, default=40, help="to time at every size, five times")
     options = parser.parse_args()
     hold_memory()
     path = results(options.size)
@@ -90,7 +93,7 @@ def main() -> None:
     steps = dense_of(options.size).epochs * ((TRAINING // dense.batch - 1) // dense.window)
     for name in options.runs or [name for name in known["runs"] if name != "dense"]:
         run = known["runs"][name]
-        run["time"] = ratio(Config.from_json(run["config"]), run["course"], dense, steps)
+        run["time"] = ratio(Config.from_json(run["config"]), run["course"], dense, steps, options.steps)
         print(f"{name:<16} {run['time']:.2f} of the dense run's time", flush=True)
         known["time_environment"] = environment()
         path.write_text(json.dumps(known, indent=1) + "\n")
