@@ -2,8 +2,12 @@
 
 A bidirectional tagger is trained on Python's own documentation, loses units on the way, and becomes an ONNX file.
 
-python examples/tagger.py                       # LSTM, some minutes
-python examples/tagger.py --cell gru --epochs 5 --strength 4e-4 --out tagger.onnx
+python examples/tagger.py                       # LSTM, a minute on two cores
+python examples/tagger.py --cell gru --strength 6e-4 --out tagger.onnx
+python examples/tagger.py --strength 0          # dense
+
+Of the words that want a capital or a mark, 61 % come out right dense, 56 % with 97 of the LSTM's 512 units left, and 61 %
+with 193 of the GRU's.
 """
 
 from __future__ import annotations
@@ -77,8 +81,8 @@ def main(arguments: list[str] | None = None) -> float:
     parser.add_argument("--cell", choices=("lstm", "gru"), default="lstm")
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--vocabulary", type=int, default=3000)
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--strength", type=float, default=4e-4)
+    parser.add_argument("--epochs", type=int, default=24)
+    parser.add_argument("--strength", type=float, default=6e-4)
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--pieces", type=int, help="of text to learn from; all if not given")
     parser.add_argument("--out", default="tagger.onnx")
