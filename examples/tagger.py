@@ -6,8 +6,8 @@ python examples/tagger.py                       # LSTM, a minute on two cores
 python examples/tagger.py --cell gru --strength 6e-4 --out tagger.onnx
 python examples/tagger.py --strength 0          # dense
 
-Of the words that want a capital or a mark, 61 % come out right dense, 56 % with 97 of the LSTM's 512 units left, and 61 %
-with 193 of the GRU's.
+Of the words that want a capital or a mark, 61 % come out right dense, 56 % with 97 of the LSTM's 512 units left, and
+61 % with 193 of the GRU's.
 """
 
 from __future__ import annotations
