@@ -1,6 +1,7 @@
 """Training time of the runs of ptb.py, as a ratio to the dense run, on a machine that does nothing else.
 
-python benchmarks/ptb_time.py small     # all runs of results/ptb_small.json; a quarter of an hour, nothing beside it
+python benchmarks/ptb_time.py small     # all runs of results/ptb_small.json; half an hour, nothing beside it
+python benchmarks/ptb_time.py medium lean --near 0.15 --steps 20     # a wide model, in fewer parts
 
 The runs themselves take hours and share the machine, so their own seconds say little. Here the real loop does some
 steps at the widths a run went through (with the penalty where it had one), in turns with the dense model; the ratios,
@@ -24,7 +25,8 @@ from ptb import SIZES, dense_of, mult_adds, results, write_page
 
 from leanrnn.environment import hold_memory
 from leanrnn.recipes import Config
-from leanrnn.recipes.loop import Interval, train
+from leanrnn.recipes.events import Interval
+from leanrnn.recipes.loop import train
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
 
@@ -69,10 +71,10 @@ def stages(course: list[dict[str, Any]], dense: Config, near: float = 0.05) -> l
     return [each | {"steps": sum(p["steps"] for p in parts)} for each, parts in zip(longest, found, strict=True)]
 
 
-def ratio(config: Config, course: list[dict[str, Any]], dense: Config, dense_steps: int, steps: int) -> float:
-    """Time of a run, whose course is given, over that of the dense run."""
+def ratio(config: Config, parts: list[dict[str, Any]], dense: Config, dense_steps: int, steps: int) -> float:
+    """Time of a run, whose course is given in parts, over that of the dense run."""
     total = 0.0
-    for part in stages(course, dense):
+    for part in parts:
         pair = dense, at(config, part["sizes"], part["penalised"])
         spent = [[seconds(each, steps) for each in pair] for _ in range(ROUNDS)]
         total += part["steps"] * statistics.median(now / before for before, now in spent)
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("runs", nargs="*", help="names of runs; all if none is given")
     parser.add_argument("--steps", type=int, default=40, help="to time at every size, five times")
+    parser.add_argument("--near", type=float, default=0.05, help="difference of mult-adds that counts as none")
     options = parser.parse_args()
     hold_memory()
     path = results(options.size)
@@ -93,7 +96,8 @@ def main() -> None:
     steps = dense_of(options.size).epochs * ((TRAINING // dense.batch - 1) // dense.window)
     for name in options.runs or [name for name in known["runs"] if name != "dense"]:
         run = known["runs"][name]
-        run["time"] = ratio(Config.from_json(run["config"]), run["course"], dense, steps, options.steps)
+        parts = stages(run["course"], dense, options.near)
+        run["time"] = ratio(Config.from_json(run["config"]), parts, dense, steps, options.steps)
         print(f"{name:<16} {run['time']:.2f} of the dense run's time", flush=True)
         known["time_environment"] = environment()
         path.write_text(json.dumps(known, indent=1) + "\n")

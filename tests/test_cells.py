@@ -14,9 +14,9 @@ from leanrnn.errors import ConfigError
 from leanrnn.measure import mult_adds
 from leanrnn.recipes import Config, named
 from leanrnn.recipes.dropout import LockedDropout, WordDropout
-from leanrnn.recipes.loop import perplexity
 from leanrnn.recipes.model import costs, language_model, load_language_model
 from leanrnn.recipes.onnx import export_language_model
+from leanrnn.recipes.perplexity import perplexity
 
 RHN = replace(
     SPARSE, cell="rhn", depth=3, tied=True, widths=(12,), follow=False, scope="recurrent", best=True, keep=1.0,

@@ -13,8 +13,9 @@ import torch
 from tiny import DENSE, SPARSE, WORDS, epochs, go, settings, tiny_text
 
 from leanrnn.errors import RunError
-from leanrnn.recipes.loop import perplexity, train
+from leanrnn.recipes.loop import train
 from leanrnn.recipes.model import LanguageModel, language_model, load_language_model
+from leanrnn.recipes.perplexity import perplexity
 from leanrnn.runs import Run
 
 

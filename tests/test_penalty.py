@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, Layer, Strip
+from leanrnn.l1 import L1
 from leanrnn.norms import alive, group_norms
-from leanrnn.penalty import L1, GroupLasso
+from leanrnn.penalty import GroupLasso
 
 EPSILON = 1e-8
 

@@ -17,8 +17,8 @@ PACKAGE = ROOT / "src" / "leanrnn"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports only what stands before it (files of one folder among themselves as they like).
 ORDER = """errors components attributes groups layers surgery discovery operators discover
-norms schedule penalty threshold choose shrink training sparsify checkpoint environment measure factory deploy export
-quantize runs recipes report web deliver demo commands cli""".split()
+norms schedule penalty l1 threshold choose shrink training sparsify checkpoint environment measure factory deploy export
+quantize disk runs recipes report web deliver demo commands cli""".split()
 USERS = {
     "recipes",
     "deliver",

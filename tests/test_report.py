@@ -109,8 +109,8 @@ def test_page_is_whole_in_itself():
     assert len(names) == len(set(names))
     assert {each[1:] for each in references if each.startswith("#")} <= set(names)
     pictures = page.all("svg")
-    # two of quality against size; three of the course, matrices (in pairs where they were cut) and norms for each run
-    assert len(pictures) == 2 + (3 + 3 + 3) + (3 + 6 + 3)
+    # two of quality against size; three of the course and of norms for each run, pairs of matrices where they were cut
+    assert len(pictures) == 2 + (3 + 3) + (3 + 6 + 3) and text.count("Nothing was cut out, and no weight is zero.") == 1
     assert all(each["role"] == "img" and len(each["aria-label"]) > 20 for each in pictures)
     assert all(each.get("scope") in ("col", "row") for each in page.all("th"))
     levels = [int(tag[1]) for tag, _ in page.found if re.fullmatch("h[1-6]", tag)]

@@ -10,7 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import OPTIMIZERS, STRENGTH, TAU, batches, by_hand, data_loss, hooked, same, threshold_by_hand
 
 from leanrnn.errors import GroupsError
-from leanrnn.penalty import L1, GroupLasso
+from leanrnn.l1 import L1
+from leanrnn.penalty import GroupLasso
 from leanrnn.schedule import linear_ramp
 from leanrnn.sparsify import Sparsifier
 from leanrnn.threshold import ElementThreshold, GroupThreshold

@@ -13,11 +13,12 @@ from asked import TINY, write_squad
 import leanrnn
 from leanrnn.cli import main
 from leanrnn.recipes import RECIPES
+from leanrnn.recipes.events import Answered, Evaluation
 from leanrnn.recipes.squad.config import SquadConfig
 from leanrnn.recipes.squad.data import Squad, read
 from leanrnn.recipes.squad.finish import all_scores
 from leanrnn.recipes.squad.job import begun, example, load
-from leanrnn.recipes.squad.loop import Evaluation, Interval, train
+from leanrnn.recipes.squad.loop import train
 from leanrnn.runs import Run
 
 SPARSE = replace(TINY, strength=0.01, group_threshold=0.3, compact=10, steps=60, evaluate=30, keep=0.9, by_cost=True)
@@ -47,7 +48,7 @@ def go(folder: str, config: SquadConfig, data: Squad, steps: int | None = None, 
 
     with Run.open(Path(folder), {"config": config.to_json()}) as run:
         for event in train(config, data, run, stopped=stopped, **more):
-            assert isinstance(event, Interval | Evaluation)
+            assert isinstance(event, Answered | Evaluation)
         return run.result()
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from leanrnn.recipes import Config
-from leanrnn.recipes.loop import Epoch, train
+from leanrnn.recipes.events import Epoch
+from leanrnn.recipes.loop import train
 from leanrnn.recipes.text import Text
 from leanrnn.runs import Run
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Value
 from leanrnn.discovery.propagate import Propagation, propagate
-from leanrnn.discovery.tape import record
+from leanrnn.discovery.recorder import record
 from leanrnn.surgery.verify import leaves
 
 __all__ = ["Case", "Mask", "Trial", "keep", "merged", "same", "source"]

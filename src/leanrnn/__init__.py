@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from leanrnn.export import export as export
     from leanrnn.groups import Groups as Groups
     from leanrnn.groups import Layer as Layer
+    from leanrnn.l1 import L1 as L1
     from leanrnn.measure import measure as measure
     from leanrnn.operators import register as register
-    from leanrnn.penalty import L1 as L1
     from leanrnn.penalty import GroupLasso as GroupLasso
     from leanrnn.quantize import quantize as quantize
     from leanrnn.schedule import constant as constant
@@ -68,7 +68,7 @@ _HOMES = {
     "GroupLasso": "penalty",
     "GroupThreshold": "threshold",
     "Groups": "groups",
-    "L1": "penalty",
+    "L1": "l1",
     "Layer": "groups",
     "Sparsifier": "sparsify",
     "about": "checkpoint",

@@ -19,6 +19,7 @@ from rich.table import Table
 import leanrnn
 from leanrnn.deploy.files import inputs_for, said
 from leanrnn.deploy.runtimes import caller, in_turns, peak_of_fresh_process, quartiles, timed
+from leanrnn.disk import write_whole
 from leanrnn.environment import environment
 from leanrnn.errors import ExportError
 from leanrnn.recipes.config import Config
@@ -26,7 +27,6 @@ from leanrnn.recipes.onnx import export_language_model, perplexity_of_file
 from leanrnn.recipes.text import Text
 from leanrnn.report.page import html
 from leanrnn.report.story import read_stories
-from leanrnn.runs import write_whole
 from leanrnn.web.page import write_page
 from leanrnn.web.runtime import fetch
 

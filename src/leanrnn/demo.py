@@ -21,8 +21,9 @@ from rich.table import Table
 import leanrnn
 from leanrnn.deliver import deliver
 from leanrnn.recipes import Config
+from leanrnn.recipes.events import Epoch, Interval
 from leanrnn.recipes.generate import generate
-from leanrnn.recipes.loop import Epoch, Interval, train
+from leanrnn.recipes.loop import train
 from leanrnn.recipes.model import load_language_model
 from leanrnn.recipes.text import Text, read
 from leanrnn.runs import Run

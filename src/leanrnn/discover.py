@@ -16,9 +16,10 @@ from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
 from leanrnn.discovery.prove import join_layers, prove_layers
+from leanrnn.discovery.recorder import record
 from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
-from leanrnn.discovery.tape import Tape, record
+from leanrnn.discovery.tape import Tape
 from leanrnn.discovery.widths import layers_of, width_name
 from leanrnn.errors import DiscoveryError, OperatorError
 from leanrnn.groups import Groups, Layer, named_tensors

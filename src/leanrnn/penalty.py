@@ -21,7 +21,7 @@ from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups
 from leanrnn.norms import Biases, Entry, GroupIndex, counting
 
-__all__ = ["L1", "Amount", "GroupLasso", "Penalty", "select"]
+__all__ = ["Amount", "GroupLasso", "Penalty", "amount_for", "dense_grad", "select"]
 
 Amount: TypeAlias = float | Tensor | Mapping[Tensor, float | Tensor]
 """One number for all parameters (a tensor costs no synchronisation), or one per parameter; a parameter that is not in
@@ -113,9 +113,9 @@ class GroupLasso:
         pull = self._weights() * (index.squares() + self.epsilon).rsqrt()
         flat = index.spread(pull, 0.0).sum(0)
         for entry in _trainable(index):
-            amount = _amount(strength, entry.tensor)
+            amount = amount_for(strength, entry.tensor)
             if amount is not None:
-                grad = _dense_grad(entry.name, entry.tensor)
+                grad = dense_grad(entry.name, entry.tensor)
                 for factor in entry.vectors(flat * amount):
                     grad.addcmul_(entry.tensor, factor)
 
@@ -135,7 +135,7 @@ class GroupLasso:
         pull = self._weights() / index.squares().sqrt().clamp_min(tiny)
         flat = index.spread(pull, 0.0)
         for entry in _trainable(index):
-            amount = _amount(step, entry.tensor)
+            amount = amount_for(step, entry.tensor)
             if amount is not None:
                 for factor in entry.vectors((1 - flat * amount).clamp_min_(0).prod(0)):
                     entry.tensor.mul_(factor)
@@ -160,61 +160,6 @@ class GroupLasso:
     def _factors(self, layer: str) -> NDArray[np.float64]:
         sizes = np.asarray(self.sizes[layer], dtype=np.float64)
         return self.weights.get(layer, 1.0) * (np.sqrt(sizes) if self.size_weighted else np.ones_like(sizes))
-
-
-class L1:
-    """Sum of the magnitudes of single weights: the paper's comparison, which removes weights but hardly any component.
-
-    ::
-
-        penalty = L1(groups, parameters=["rnn.*", "head.*"], biases=True)
-
-    Args:
-        groups: the weights with strips in these groups are penalised by default.
-        parameters: shell-style patterns of parameter names, instead of the weights in groups. The paper penalises all
-            parameters of the language model but the embedding.
-        biases: penalise biases as well (with patterns: all parameters of one dimension); the paper does.
-    """
-
-    def __init__(self, groups: Groups, *, parameters: Sequence[str] | None = None, biases: Biases = False) -> None:
-        self.groups, self.patterns, self.biases = groups, parameters, biases
-        if not self._selected():
-            raise GroupsError(
-                f"no parameter matches {parameters}. Give patterns such as 'rnn.*'; see groups.tensors()."
-            )
-
-    def norms(self) -> dict[str, Tensor]:
-        """Sum of the magnitudes of every penalised parameter, by name."""
-        return {name: torch.linalg.vector_norm(p.detach(), 1) for name, p in self._selected().items()}
-
-    def value(self) -> Tensor:
-        """The penalty at strength 1, differentiable."""
-        parts = [torch.linalg.vector_norm(p, 1) for p in self._selected().values()]
-        return torch.stack([part.to(parts[0]) for part in parts]).sum()
-
-    @torch.no_grad()
-    def add_gradient_(self, strength: Amount) -> None:
-        """Add ``strength`` times the sign of every weight to ``.grad``; the gradient at zero is zero."""
-        for name, p, amount in self._with_amount(strength):
-            _dense_grad(name, p).add_(p.sign().mul_(amount))
-
-    @torch.no_grad()
-    def proximal_(self, step: Amount) -> None:
-        """Move every weight towards zero by ``step`` and stop there: the exact proximal step."""
-        for _, p, amount in self._with_amount(step):
-            p.copy_(p.abs().sub_(amount).clamp_min_(0).copysign_(p))
-
-    def cut_(self, masks: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Nothing to keep: the parameters are looked up by name."""
-
-    def _with_amount(self, amount: Amount) -> Iterator[tuple[str, Tensor, float | Tensor]]:
-        for name, p in self._selected().items():
-            mine = _amount(amount, p)
-            if p.requires_grad and mine is not None:
-                yield name, p, mine
-
-    def _selected(self) -> dict[str, Tensor]:
-        return select(self.groups, self.patterns, self.biases)
 
 
 def select(groups: Groups, patterns: Sequence[str] | None = None, biases: Biases = False) -> dict[str, Tensor]:
@@ -261,11 +206,13 @@ def _trainable(index: GroupIndex) -> Iterator[Entry]:
     return (entry for entry in index.entries if entry.tensor.requires_grad)
 
 
-def _amount(amount: Amount, parameter: Tensor) -> float | Tensor | None:
+def amount_for(amount: Amount, parameter: Tensor) -> float | Tensor | None:
+    """The number for one parameter, None if it is to be left alone."""
     return amount.get(parameter) if isinstance(amount, Mapping) else amount
 
 
-def _dense_grad(name: str, parameter: Tensor) -> Tensor:
+def dense_grad(name: str, parameter: Tensor) -> Tensor:
+    """The gradient of a parameter, zeros where there is none yet."""
     if parameter.grad is None:
         parameter.grad = torch.zeros_like(parameter)
     if parameter.grad.layout != torch.strided:

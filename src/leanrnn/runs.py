@@ -7,8 +7,6 @@ A checkpoint is a folder of its own that appears in one piece or not at all; the
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import json
 import os
 import shutil
@@ -24,10 +22,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from leanrnn.checkpoint import save, write_tensors
+from leanrnn.disk import digest, locked, to_disk, told, write_whole
 from leanrnn.environment import environment
 from leanrnn.errors import RunError
 
-__all__ = ["Run", "Saved", "model_file", "write_whole"]
+__all__ = ["Run", "Saved", "model_file"]
 
 KEPT = 2
 """Checkpoints that stay: the newest, and one to fall back on."""
@@ -69,9 +68,9 @@ class Run:
         ``started`` may differ from start to start, and is kept with the environment; ``defaults`` are what settings
         were before there was a name for them."""
         run = cls(folder)
-        with _told(folder):
+        with told(folder):
             run.checkpoints.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / "lock"), _told(folder):
+        with locked(folder / "lock"), told(folder):
             run._agree(settings, defaults or {})
             run._tidy()
             with (folder / "environment.jsonl").open("a", encoding="utf-8") as file:
@@ -107,13 +106,13 @@ class Run:
         try:
             save(model, place / MODEL, about)
             write_tensors({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, place / TENSORS)
-            digests = {name: _digest(place / name) for name in (MODEL, TENSORS)}
+            digests = {name: digest(place / name) for name in (MODEL, TENSORS)}
             rest = {"metrics": length, "digests": digests, "data": data}
             (place / REST).write_text(json.dumps(rest), encoding="utf-8")
             for path in (self.metrics, *place.iterdir(), place):
-                _to_disk(path)
+                to_disk(path)
             place.rename(self.checkpoints / f"{step:08}")
-            _to_disk(self.checkpoints)
+            to_disk(self.checkpoints)
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -126,7 +125,7 @@ class Run:
         for place in reversed(self._found()):
             try:
                 rest = json.loads((place / REST).read_text(encoding="utf-8"))
-                if any(_digest(place / name) != digest for name, digest in rest["digests"].items()):
+                if any(digest(place / name) != wanted for name, wanted in rest["digests"].items()):
                     raise ValueError("its files are not as they were written")
                 saved = Saved(place / MODEL, load_file(place / TENSORS), rest["data"])
             except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -184,21 +183,6 @@ def model_file(source: Path) -> Path:
     raise RunError(f"there is no model in {source}. Name a file, or a run that has written a checkpoint.")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """A file of text, whole or not at all. ::
-
-    write_whole(Path("report.html"), page)
-    """
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        _to_disk(part)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -212,58 +196,3 @@ def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in data.items():
         found |= {f"{key}.{k}": v for k, v in _flat(value).items()} if isinstance(value, Mapping) else {key: value}
     return found
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: the folder is not guarded there
-        yield
-        return
-    with path.open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            raise RunError(
-                f"another process ({file.read().strip() or 'unknown'}) is training in {path.parent}. "
-                "Wait for it, or name another folder with --out."
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
-
-
-@contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Failures of the disk in plain words."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise RunError(
-                f"{folder} cannot grow: {os.strerror(error.errno)}. The last checkpoint is whole; make room and give "
-                "the same command again."
-            ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise RunError(f"{folder} cannot be written to: {error.strerror}. Name another with --out.") from error
-        raise
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _to_disk(path: Path) -> None:
-    """Make sure that a file, or the names in a folder, survive a loss of power."""
-    if not path.exists():
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,13 +14,15 @@ from torch.utils.hooks import RemovableHandle
 from leanrnn.choose import choose
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, named_tensors
-from leanrnn.penalty import L1, GroupLasso, Penalty, select
+from leanrnn.l1 import L1
+from leanrnn.penalty import GroupLasso, Penalty, select
 from leanrnn.schedule import Schedule, as_schedule
 from leanrnn.surgery.cut import cut_
-from leanrnn.threshold import ElementThreshold, Threshold
-from leanrnn.training.compact import Compaction, Memory, copy_root
+from leanrnn.threshold import Threshold, as_thresholds
+from leanrnn.training.compact import Compaction, Memory, copy_root, distributed
 from leanrnn.training.directions import Directions
 from leanrnn.training.optimizers import (
+    check_held,
     check_state,
     closure_then,
     follow_,
@@ -82,7 +84,7 @@ class Sparsifier:
         self.groups, self.mode = groups, mode
         self.penalty: Penalty = PENALTIES[penalty](groups) if isinstance(penalty, str) else penalty
         self.schedule, self._number = as_schedule(strength), None if callable(strength) else float(strength)
-        self.thresholds = _thresholds(threshold)
+        self.thresholds = as_thresholds(threshold)
         self.steps = 0
         """Optimizer steps seen so far."""
         self.optimizers: list[Optimizer] = []
@@ -112,13 +114,7 @@ class Sparsifier:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
         given = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
         optimizers = [unwrapped(item) for item in given]
-        known = {p for item in optimizers for p in held(item)}
-        for name, parameter in select(self.groups).items():
-            if parameter.requires_grad and parameter not in known:
-                raise GroupsError(
-                    f"no attached optimizer holds {name!r}. Give the optimizer all parameters that are in groups, "
-                    "freeze this one with requires_grad_(False), or leave its layer out in discover."
-                )
+        check_held(optimizers, select(self.groups))
         for copy in copies:
             copy_root(copy, self.groups)
         self.optimizers, self.copies = optimizers, list(copies)
@@ -167,7 +163,7 @@ class Sparsifier:
         if every is not None:
             if every < 0:
                 raise GroupsError(f"compact(every={every}) is not possible. Give a number of steps, or 0 to stop.")
-            if every and after is None and _distributed():
+            if every and after is None and distributed():
                 raise GroupsError(
                     "compaction by itself would leave DistributedDataParallel with the old parameters. "
                     "Give compact(every=..., after=...) a function that wraps the model again."
@@ -264,16 +260,3 @@ class Sparsifier:
             record = self._compact()
             if record and self._tell is not None:
                 self._tell(record)
-
-
-def _thresholds(given: float | Threshold | Sequence[Threshold] | None) -> list[Threshold]:
-    if given is None:
-        return []
-    if isinstance(given, (int, float)):
-        return [ElementThreshold(given)]
-    return list(given) if isinstance(given, Sequence) else [given]
-
-
-def _distributed() -> bool:
-    spread = torch.distributed
-    return spread.is_available() and spread.is_initialized() and spread.get_world_size() > 1

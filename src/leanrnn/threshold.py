@@ -22,7 +22,7 @@ from leanrnn.groups import Groups
 from leanrnn.norms import Biases, GroupIndex, counting, is_weight
 from leanrnn.penalty import select
 
-__all__ = ["ElementThreshold", "GroupThreshold", "Threshold", "choose_threshold"]
+__all__ = ["ElementThreshold", "GroupThreshold", "Threshold", "as_thresholds", "choose_threshold"]
 
 
 class Threshold(Protocol):
@@ -202,3 +202,15 @@ def _checked(name: str, value: float) -> float:
     if not 0 <= value < math.inf:
         raise GroupsError(f"{name} is {value}. Give a finite number of at least 0.")
     return float(value)
+
+
+def as_thresholds(given: float | Threshold | Sequence[Threshold] | None) -> list[Threshold]:
+    """Thresholds from what :class:`~leanrnn.Sparsifier` takes: a number is the paper's tau. ::
+
+    as_thresholds(1e-4)  # [ElementThreshold(1e-4)]
+    """
+    if given is None:
+        return []
+    if isinstance(given, (int, float)):
+        return [ElementThreshold(given)]
+    return list(given) if isinstance(given, Sequence) else [given]

@@ -40,12 +40,12 @@ class Report:
 
     def run(self) -> None:
         """Read, time, draw; write when all of it is there."""
+        from leanrnn.disk import write_whole
         from leanrnn.environment import environment
         from leanrnn.report.drawing import check_matplotlib
         from leanrnn.report.page import html
         from leanrnn.report.story import read_stories
         from leanrnn.report.words import comma_separated, facts, markdown
-        from leanrnn.runs import write_whole
 
         self._check()
         check_matplotlib()

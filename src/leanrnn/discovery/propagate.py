@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.labels import Factor, Labels, Value
-from leanrnn.discovery.recurrence import PRODUCTS, Recurrence
+from leanrnn.discovery.reach import live_nodes, unread_tiles, weights_of
+from leanrnn.discovery.recurrence import Recurrence
 from leanrnn.discovery.rules import Call, find
 from leanrnn.discovery.rules.base import without_rule
 from leanrnn.discovery.rules.join import scatter
@@ -21,7 +22,7 @@ from leanrnn.discovery.rules.move import tie_pieces
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden
 
-__all__ = ["READINGS", "Owner", "Propagation", "Reading", "live_nodes", "propagate", "weights_of"]
+__all__ = ["READINGS", "Owner", "Propagation", "Reading", "propagate"]
 
 
 @dataclass(frozen=True)
@@ -47,44 +48,6 @@ class Propagation:
 
     def __post_init__(self) -> None:
         self.recurrence = Recurrence(self.tape, self.ties, self.values)
-
-
-def live_nodes(tape: Tape) -> list[bool]:
-    """Which operators lead to an output of the model; the others say nothing about what can leave."""
-    wanted = {*tape.outputs, *tape.sinks}
-    live = [False] * len(tape.nodes)
-    for i in range(len(tape.nodes) - 1, -1, -1):
-        node = tape.nodes[i]
-        if any(o in wanted for o in node.outs) or node.name == "aten._local_scalar_dense":
-            live[i] = True
-            wanted.update(node.inputs())
-    return live
-
-
-def weights_of(tape: Tape) -> set[int]:
-    """Parameters that enter a matrix product, a convolution or a lookup, as they are or after arithmetic among
-    parameters."""
-    made_of: dict[int, frozenset[int]] = {i: frozenset((i,)) for i, s in tape.sources.items() if s.kind == "parameter"}
-    weights: set[int] = set()
-    for node in tape.nodes:
-        inputs = node.inputs()
-        name = node.op.overloadpacket.__name__
-        if name in PRODUCTS:
-            summand = _summand(node, name)
-            weights.update(p for i in inputs if i in made_of and i not in summand for p in made_of[i])
-        elif inputs and all(i in made_of for i in inputs):
-            made = frozenset().union(*(made_of[i] for i in inputs))
-            made_of.update({o: made for o in node.outs})
-    return weights
-
-
-def _summand(node: Node, name: str) -> set[int]:
-    """What a product adds at the end is a bias, not a factor."""
-    if name.startswith(("add", "badd")):
-        return {node.args[0].id}
-    position = {"convolution": 2, "linear": 2}.get(name)
-    added = node.args[position] if position is not None and len(node.args) > position else None
-    return {added.id} if isinstance(added, Ref) else set()
 
 
 @dataclass(frozen=True)
@@ -252,29 +215,7 @@ def propagate(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
     for index, node in enumerate(tape.nodes):
         if live[index] or how.everything:
             reader.node(index, node)
-    for base, dim, count in _unread_tiles(tape, live):
+    for base, dim, count in unread_tiles(tape, live):
         if base in reader.result.values:
             tie_pieces(reader.result.ties, reader.result.values[base], dim, count)
     return reader.result
-
-
-def _unread_tiles(tape: Tape, live: Sequence[bool]) -> list[tuple[int, int, int]]:
-    """Axes cut into equal slices of which some go unread: value, axis and number of slices.
-
-    A gate that nothing reads still has its place among the others, as if the axis had been split.
-    """
-    found: dict[tuple[int, int, int], dict[int, bool]] = {}
-    for node, is_live in zip(tape.nodes, live, strict=True):
-        if node.op is torch.ops.aten.slice.Tensor and node.scatter is None:
-            base, dim, start = [*node.args, *(0, None)[len(node.args) - 1 :]][:3]
-            shape = tape.shapes[base.id]
-            size, start = tape.shapes[node.outs[-1]][dim], (start or 0) % max(1, shape[dim])
-            places = found.setdefault((base.id, dim % len(shape), size), {})
-            places[start] = places.get(start, False) or is_live
-    return [
-        (base, dim, len(places))
-        for (base, dim, size), places in found.items()
-        if len(places) > 1
-        and not all(places.values())
-        and sorted(places) == list(range(0, tape.shapes[base][dim], size))
-    ]

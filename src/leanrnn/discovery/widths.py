@@ -13,7 +13,8 @@ from leanrnn.attributes import Place
 from leanrnn.components import Held
 from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import Owner, Propagation, weights_of
+from leanrnn.discovery.propagate import Owner, Propagation
+from leanrnn.discovery.reach import weights_of
 from leanrnn.groups import Layer, Link, Role, Strip
 
 __all__ = ["layers_of", "width_name"]

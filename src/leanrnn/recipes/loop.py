@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,67 +19,17 @@ from torch.nn.functional import cross_entropy
 import leanrnn
 from leanrnn.errors import RunError
 from leanrnn.recipes.config import Config
+from leanrnn.recipes.events import Epoch, Interval, check_finite
 from leanrnn.recipes.job import Job, begun, resumed, saved
 from leanrnn.recipes.model import LanguageModel, detached, load_language_model
+from leanrnn.recipes.perplexity import perplexity
 from leanrnn.recipes.text import Text, streams, windows
 from leanrnn.runs import Run
 
-__all__ = ["Epoch", "Interval", "perplexity", "train"]
+__all__ = ["train"]
 
 BEST = "best.safetensors"
 """The model of the best epoch so far, where it is that one that counts."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A tenth of an epoch: a line of the metrics."""
-
-    step: int
-    epoch: float
-    loss: float
-    """Of the training text, the mean over its words."""
-    penalty: float
-    strength: float
-    widths: dict[str, int]
-    alive: dict[str, int]
-    tokens_per_second: float
-
-    def part(self, config: Config) -> tuple[float, str]:
-        """How much of the run is done, and what to say of it."""
-        return self.epoch / config.epochs, f"epoch {self.epoch:.1f}"
-
-    def line(self, config: Config) -> str:
-        """Nothing to print: the bar moves."""
-        return ""
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """A whole epoch: a line of the metrics."""
-
-    epoch: int
-    step: int
-    rate: float
-    train: float
-    """Perplexity of the training text, as it was while training."""
-    valid: float
-    """Perplexity of the validation text."""
-    widths: dict[str, int]
-    alive: dict[str, int]
-    seconds: float
-    """Of training, without validation."""
-
-    def part(self, config: Config) -> tuple[float, str]:
-        """How much of the run is done, and what to say of it."""
-        return self.epoch / config.epochs, f"epoch {self.epoch}"
-
-    def line(self, config: Config) -> str:
-        """What to print."""
-        alive = "" if self.alive == self.widths else f", {' + '.join(map(str, self.alive.values()))} alive"
-        return (
-            f"epoch {self.epoch:>2} of {config.epochs}  validation {self.valid:8.2f}  training {self.train:8.2f}  "
-            f"widths {' + '.join(map(str, self.widths.values()))}{alive}  {self.seconds:.1f} s"
-        )
 
 
 def train(
@@ -208,17 +158,12 @@ def _scores(model: LanguageModel, rows: Tensor, config: Config) -> Tensor:
 
 def _interval(job: Job, config: Config, per_epoch: int, losses: list[float]) -> Interval:
     step = job.epoch * per_epoch + job.window
-    for i, loss in enumerate(losses):
-        if not math.isfinite(loss):
-            raise RunError(
-                f"the loss of step {step - len(losses) + i + 1} is {loss}. The run stopped; its last checkpoint is "
-                "older. Try a smaller learning rate, a smaller clip, or a ramp for the strength, in a new folder."
-            )
+    check_finite(losses, step)
     job.total += sum(losses)
     status = job.sparsifier.status() if job.sparsifier else None
     spent, job.mark = job.seconds - job.mark, job.seconds
     return Interval(
-        step,
+        step=step,
         epoch=round(step / per_epoch, 3),
         loss=sum(losses) / len(losses) / config.window,
         penalty=status.penalty if status else 0.0,
@@ -272,28 +217,3 @@ def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
 def _widths(job: Job) -> dict[str, int]:
     found = {"embedding": int(job.model.embedding.weight.size(1))}
     return found | dict(zip(job.model.layer_names, job.model.widths, strict=True))
-
-
-@torch.no_grad()
-def perplexity(model: LanguageModel, tokens: Tensor, batch: int, window: int, *, whole: bool = False) -> float:
-    """Of a text read in ``batch`` streams with the state carried on; ``whole`` takes the words along that would be left
-    over at the end. ::
-
-        perplexity(model, text.valid, 20, 35)             # the paper's validation
-        perplexity(model, text.test, 1, 35, whole=True)   # and its test: one stream, so that windows do not matter
-    """
-    rows = streams(tokens, batch).to(model.head.weight.device)
-    pieces = list(windows(rows, window))
-    done = len(pieces) * window
-    if whole and done < len(rows) - 1:
-        pieces.append((rows[done:-1], rows[done + 1 :]))
-    if not pieces:
-        raise RunError(f"a stream of the text has {len(rows)} tokens, no window of {window} and one more.")
-    training, state, losses = model.training, None, []
-    model.eval()
-    for words, wanted in pieces:
-        scores, state = model(words, state)
-        losses.append(cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum").double())
-    model.train(training)
-    count = sum(wanted.numel() for _, wanted in pieces)
-    return math.exp(min(float(torch.stack(losses).sum()) / count, 700.0))  # beyond it a float is infinite

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from leanrnn.recipes.config import Cell
-from leanrnn.recipes.ptb_lstm import DENSE, KEEP, LEAN, LEAN_RATES, STRENGTH
+from leanrnn.recipes.ptb_lstm import DENSE, KEEP, STRENGTH, lean
 from leanrnn.recipes.recipe import Recipe
 
 __all__ = ["PTB_GRU", "PTB_RNN"]
@@ -22,12 +22,13 @@ def _of(cell: Cell, size: str) -> dict[str, Recipe]:
     dense = replace(DENSE[size], cell=cell, rate=RATE[cell])
     # The strength is in proportion, so that a step shrinks a group by as much as with the LSTM's rate.
     sparse = replace(dense, strength=STRENGTH / RATE[cell], keep=KEEP[size], schedule="thirds")
-    lean = replace(dense, strength=6e-3 / RATE[cell], keep=KEEP[size], **LEAN_RATES[size], **LEAN)
+    ours = lean(dense, size)
+    ours = replace(ours, strength=ours.strength / RATE[cell])
     name = f"ptb-{cell}-{size}"
     return {
         name: Recipe(dense, f"a {CALLED[cell]}, dense, in the place of the LSTM"),
         f"{name}-iss": Recipe(sparse, "the paper's group lasso from scratch"),
-        f"{name}-lean": Recipe(lean, "ours: compaction while training, the embedding learned along"),
+        f"{name}-lean": Recipe(ours, "ours: compaction while training, the embedding learned along"),
         f"{name}-direct": Recipe(dense, "a dense model of the widths given with --widths"),
     }
 

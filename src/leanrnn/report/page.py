@@ -13,7 +13,7 @@ from leanrnn.report.again import train_command
 from leanrnn.report.drawing import own_names
 from leanrnn.report.kinds import Kind
 from leanrnn.report.story import Story
-from leanrnn.report.strips import strips
+from leanrnn.report.strips import strips, zeros
 from leanrnn.report.style import STYLE
 from leanrnn.report.words import (
     Table,
@@ -29,6 +29,8 @@ __all__ = ["html"]
 
 # Whatever a page like this could fetch, it may not.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+FEW = 0.005
+"""Zeros that nobody would see in a picture of the weights."""
 
 
 def html(
@@ -84,14 +86,7 @@ def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
     cut = story.sizes != story.first_sizes
     yield "<h3>How it went</h3>"
     yield _figure(figures.course(story), f"{story.kind.note} Seconds are of training alone.", "three")
-    yield f"<h3>{'What is left of the weights' if cut else 'Weights'}</h3>"
-    told = "Blue where a weight is not zero, faint where it is; rows and columns are sampled evenly."
-    if cut:
-        told += (
-            " Before the cut, what went is empty: rows and columns as a whole, and those of a component everywhere. "
-        )
-        told += "After it, to the same scale, what is stored is dense."
-    yield _figure(strips(story), told, "two")
+    yield from _weights(story, cut)
     yield "<h3>Norms of the groups</h3>"
     others = (other for other in stories if other is not story and not other.config["strength"])
     dense = (
@@ -103,6 +98,21 @@ def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
     yield _table(layers_table(story), f"Layers of {story.name}")
     pins = "" if story.groups.pinned else " No width is pinned: every one of them could shrink."
     yield f'<p class="note">A group is every weight that leaves with a component.{pins}</p>'
+
+
+def _weights(story: Story, cut: bool) -> Iterable[str]:
+    """Where they are not zero; where all of them are there, a picture would be one colour."""
+    yield f"<h3>{'What is left of the weights' if cut else 'Weights'}</h3>"
+    if not cut and (part := zeros(story)) < FEW:
+        yield f'<p class="note">Nothing was cut out, and {f"only {part:.2%}" if part else "no weight"} is zero.</p>'
+        return
+    told = "Blue where a weight is not zero, faint where it is; rows and columns are sampled evenly."
+    if cut:
+        told += (
+            " Before the cut, what went is empty: rows and columns as a whole, and those of a component everywhere. "
+        )
+        told += "After it, to the same scale, what is stored is dense."
+    yield _figure(strips(story), told, "two")
 
 
 def _again(stories: Sequence[Story], measured: Mapping[str, str] | None, command: str) -> Iterable[str]:

@@ -13,7 +13,7 @@ from torch import nn
 from leanrnn.report.drawing import COLOURS, SOFT, panel
 from leanrnn.report.story import Story
 
-__all__ = ["strips"]
+__all__ = ["strips", "zeros"]
 
 SAMPLED = 240  # at most so many rows and columns of a matrix are drawn
 LEAST = 0.3  # inches that a matrix is given, however small it is
@@ -44,6 +44,12 @@ def strips(story: Story) -> list[str]:
     """Every recurrent layer and the output layer: a pair of panels to one scale, or one where nothing was cut."""
     told = [", before the cut", ", after it"] if story.sizes != story.first_sizes else [""]
     return [_panel(each, which, words) for each in _matrices(story) for which, words in enumerate(told)]
+
+
+def zeros(story: Story) -> float:
+    """Part of the drawn weights that is zero or gone."""
+    levels = np.concatenate([each.before.reshape(-1) for each in _matrices(story)])
+    return float(np.mean(levels < THERE))
 
 
 def _panel(matrix: _Matrix, which: int, words: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from leanrnn.errors import GroupsError
@@ -14,7 +15,7 @@ from leanrnn.groups import Groups, Indices, index_tensor, named_tensors
 from leanrnn.layers.states import Former, compose
 from leanrnn.surgery.cut import Masks
 
-__all__ = ["Compaction", "Memory", "copy_root"]
+__all__ = ["Compaction", "Memory", "copy_root", "distributed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,3 +98,9 @@ def _mapped(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
         items = [_mapped(value, change) for value in state]
         return type(state)(*items) if hasattr(state, "_fields") else type(state)(items)
     return state
+
+
+def distributed() -> bool:
+    """Whether several processes train one model."""
+    spread = torch.distributed
+    return spread.is_available() and spread.is_initialized() and spread.get_world_size() > 1

@@ -13,7 +13,16 @@ from leanrnn.errors import GroupsError
 from leanrnn.groups import index_tensor
 from leanrnn.surgery.cut import Replaced
 
-__all__ = ["check_state", "closure_then", "follow_", "gradient_amounts", "held", "proximal_amounts", "unwrapped"]
+__all__ = [
+    "check_held",
+    "check_state",
+    "closure_then",
+    "follow_",
+    "gradient_amounts",
+    "held",
+    "proximal_amounts",
+    "unwrapped",
+]
 
 
 def unwrapped(optimizer: Optimizer) -> Optimizer:
@@ -25,6 +34,17 @@ def unwrapped(optimizer: Optimizer) -> Optimizer:
 def held(optimizer: Optimizer) -> set[Tensor]:
     """The parameters of all its groups."""
     return {p for group in optimizer.param_groups for p in group["params"]}
+
+
+def check_held(optimizers: Sequence[Optimizer], wanted: Mapping[str, Tensor]) -> None:
+    """Every trainable parameter that is wanted has to be in one of the optimizers."""
+    known = {p for optimizer in optimizers for p in held(optimizer)}
+    for name, parameter in wanted.items():
+        if parameter.requires_grad and parameter not in known:
+            raise GroupsError(
+                f"no attached optimizer holds {name!r}. Give the optimizer all parameters that are in groups, "
+                "freeze this one with requires_grad_(False), or leave its layer out in discover."
+            )
 
 
 def gradient_amounts(optimizer: Optimizer, strength: float) -> dict[Tensor, float | Tensor]:

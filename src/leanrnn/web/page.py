@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from leanrnn.deploy.files import said
+from leanrnn.disk import write_whole
 from leanrnn.errors import ExportError
-from leanrnn.runs import write_whole
 from leanrnn.web.runtime import Runtime, fetch
 
 __all__ = ["write_page"]

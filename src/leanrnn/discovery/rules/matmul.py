@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from leanrnn.discovery.contract import contract
 from leanrnn.discovery.labels import Value
 from leanrnn.discovery.rules.base import Call, fixed_axes, register, summed, unsure
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
-from leanrnn.discovery.ties import contract
 
 __all__ = ["product"]
 

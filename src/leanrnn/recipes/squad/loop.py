@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,64 +16,16 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 import leanrnn
-from leanrnn.errors import RunError
+from leanrnn.disk import write_whole
+from leanrnn.recipes.events import Answered, Evaluation, check_finite
 from leanrnn.recipes.squad.config import SquadConfig
 from leanrnn.recipes.squad.data import Batch, Squad, batches, usable
 from leanrnn.recipes.squad.evaluate import judged, predictions, runner
 from leanrnn.recipes.squad.finish import all_scores, shrunk
 from leanrnn.recipes.squad.job import Job, begun, example, resumed, saved
-from leanrnn.runs import Run, write_whole
+from leanrnn.runs import Run
 
-__all__ = ["Evaluation", "Interval", "train"]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Some steps: a line of the metrics."""
-
-    step: int
-    loss: float
-    penalty: float
-    strength: float
-    widths: dict[str, int]
-    alive: dict[str, int]
-    examples_per_second: float
-
-    def part(self, config: SquadConfig) -> tuple[float, str]:
-        """How much of the run is done, and what to say of it."""
-        return self.step / config.steps, f"step {self.step}"
-
-    def line(self, config: SquadConfig) -> str:
-        """Nothing to print: the bar moves."""
-        return ""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """An evaluation on the development questions: a line of the metrics."""
-
-    step: int
-    loss: float
-    """Of the training questions since the last one."""
-    exact: float
-    f1: float
-    widths: dict[str, int]
-    alive: dict[str, int]
-    seconds: float
-    """Of training so far."""
-
-    def part(self, config: SquadConfig) -> tuple[float, str]:
-        """How much of the run is done, and what to say of it."""
-        return self.step / config.steps, f"step {self.step}"
-
-    def line(self, config: SquadConfig) -> str:
-        """What to print."""
-        widths = " + ".join(map(str, self.widths.values()))
-        living = "" if self.alive == self.widths else f", {' + '.join(map(str, self.alive.values()))} alive"
-        return (
-            f"step {self.step:>5} of {config.steps}  exact {self.exact:5.2f}  F1 {self.f1:5.2f}  loss {self.loss:.3f}  "
-            f"widths {widths}{living}  {self.seconds:.0f} s"
-        )
+__all__ = ["train"]
 
 
 def train(
@@ -85,7 +37,7 @@ def train(
     device: str = "cpu",
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
-) -> Iterator[Interval | Evaluation]:
+) -> Iterator[Answered | Evaluation]:
     """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. ::
 
     with Run.open(Path("runs/mine"), {"config": config.to_json()}) as run:
@@ -129,7 +81,7 @@ def _endless(config: SquadConfig, data: Squad, rows: NDArray[np.int64], done: in
         round_ += 1
 
 
-def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> Interval | None:
+def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> Answered | None:
     """One update; an interval if one is complete."""
     began = time.perf_counter()
     model, place = job.model.train(), job.step % len(job.losses)
@@ -162,18 +114,13 @@ def _compact(job: Job, batch: Batch, device: torch.device) -> None:
         job.difference = max(job.difference, float((all_scores(job.model, inputs) - before).abs().max()))
 
 
-def _interval(job: Job, config: SquadConfig, losses: list[float]) -> Interval:
-    for i, loss in enumerate(losses):
-        if not math.isfinite(loss):
-            raise RunError(
-                f"the loss of step {job.step - len(losses) + i + 1} is {loss}. The run stopped; its last checkpoint is "
-                "older. Try a smaller learning rate, or a ramp for the strength, in a new folder."
-            )
+def _interval(job: Job, config: SquadConfig, losses: list[float]) -> Answered:
+    check_finite(losses, job.step)
     job.total += sum(losses)
     status = job.sparsifier.status() if job.sparsifier else None
     spent, job.mark = job.seconds - job.mark, job.seconds
-    return Interval(
-        job.step,
+    return Answered(
+        step=job.step,
         loss=sum(losses) / len(losses),
         penalty=status.penalty if status else 0.0,
         strength=status.strength if status else 0.0,

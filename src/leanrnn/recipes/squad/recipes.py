@@ -21,7 +21,7 @@ def _recipe(config: SquadConfig, about: str, start: str | None = None) -> Recipe
 
 
 SQUAD: dict[str, Recipe] = {
-    "squad-bidaf": _recipe(DENSE, "questions about a text (SQuAD v1.1); published exact match / F1 67.98 / 77.85"),
+    "squad-bidaf": _recipe(DENSE, "questions about a text (SQuAD v1.1): the dense model"),
     "squad-bidaf-iss": _recipe(ISS, "the paper's group lasso on its six LSTMs, from scratch"),
     "squad-bidaf-iss-finetune": _recipe(ISS, "the same, from a trained dense model", "squad-bidaf"),
     "squad-bidaf-lean": _recipe(LEAN, "ours: the dead leave while training, and from the averaged weights with it"),

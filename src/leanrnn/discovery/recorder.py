@@ -1,0 +1,225 @@
+"""Run a model once and write down the operators it executed, as pure functions of numbered values.
+
+No graph is captured: the user's own forward runs, whatever Python is in it, under a ``TorchDispatchMode``. In-place
+writes and views are turned into values on the way (a write into ``out[t]`` makes a new ``out``), so that what reads the
+tape never has to think about memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_map
+from torch.utils.weak import WeakIdKeyDictionary
+
+from leanrnn.discovery.instead import instead_of
+from leanrnn.discovery.tape import Node, Ref, Source, Tape
+
+__all__ = ["opaque_kernels_off", "record"]
+
+_TORCH = str(Path(torch.__file__).parent)
+_HERE = str(Path(__file__).parents[1])
+_LAYERS = str(Path(_TORCH, "nn"))
+_RNN = (str(Path(_TORCH, "nn", "modules", "rnn.py")), str(Path(_HERE, "layers")))
+
+
+@dataclass
+class _Root:
+    value: int
+    version: int = 0
+
+
+@dataclass
+class _Alias:
+    """A tensor as a chain of views on a root; ``value`` is what it held at ``version`` of the root."""
+
+    root: _Root
+    chain: tuple[tuple[Any, tuple[Any, ...], dict[str, Any], int, tuple[int, ...]], ...]
+    version: int
+    value: int
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.tape = Tape()
+        self.known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.places: dict[tuple[Any, ...], _Alias] = {}
+
+    def source(self, tensor: Tensor, kind: str, name: str) -> int:
+        place = _place(tensor)
+        found = self.places.get(place)
+        if found is None:
+            value = self.tape.value(tensor)
+            self.tape.sources[value] = Source(kind, name, tensor)
+            found = _Alias(_Root(value), (), 0, value)
+            self.places[place] = found
+        self.known[tensor] = found
+        return found.value
+
+    def read(self, tensor: Tensor, where: tuple[str, bool]) -> int:
+        alias: _Alias | None = self.known.get(tensor)  # type: ignore[no-untyped-call]
+        if alias is None:
+            self.source(tensor, "constant", "")
+            alias = self.known[tensor]
+        if alias.version != alias.root.version:
+            values = self._replay(alias, where)
+            alias.value, alias.version = values[-1], alias.root.version
+        return int(alias.value)
+
+    def _replay(self, alias: _Alias, where: tuple[str, bool]) -> list[int]:
+        """Values along the chain of views, the root's first, as the root stands now."""
+        values = [alias.root.value]
+        for op, args, kwargs, index, shape in alias.chain:
+            outs = [self._blank(shape, values[-1]) if i == index else -1 for i in range(index + 1)]
+            self.tape.nodes.append(Node(op, (Ref(values[-1]), *args), kwargs, outs, *where))
+            values.append(outs[index])
+        return values
+
+    def _blank(self, shape: tuple[int, ...], like: int) -> int:
+        self.tape.shapes.append(shape)
+        self.tape.dtypes.append(self.tape.dtypes[like])
+        return len(self.tape.shapes) - 1
+
+    def write(self, tensor: Tensor, value: int, where: tuple[str, bool]) -> None:
+        """``tensor`` now holds ``value``: so does the part of its root that it is a view of."""
+        self.read(tensor, where)
+        alias = self.known[tensor]
+        before = self._replay(alias, where)[:-1] if alias.chain else []
+        for (op, args, kwargs, index, _), base in zip(reversed(alias.chain), reversed(before), strict=True):
+            new = self._blank(self.tape.shapes[base], base)
+            self.tape.nodes.append(Node(op, (Ref(base), Ref(value), *args), kwargs, [new], *where, scatter=index))
+            value = new
+        alias.root.value, alias.root.version = value, alias.root.version + 1
+        if not alias.chain:
+            alias.value, alias.version = value, alias.root.version
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        instead = instead_of(func)
+        if instead is not None:
+            with self:
+                return instead(*args, **kwargs)
+        result = func(*args, **kwargs)
+        where = _where()
+        refs = tree_map(lambda a: Ref(self.read(a, where)) if isinstance(a, Tensor) else a, (args, kwargs))
+        outs = result if isinstance(result, (tuple, list)) else [result]
+        flat = [t for t in outs if isinstance(t, Tensor)]
+        viewed, written = _aliases(func, args, kwargs)
+        ids = [self.tape.value(t) for t in flat]
+        self.tape.nodes.append(Node(func, refs[0], refs[1], list(ids), *where))
+        if viewed is not None:
+            parent = self.known[viewed]
+            for i, (tensor, value) in enumerate(zip(flat, ids, strict=True)):
+                step = (func, refs[0][1:], refs[1], i, tuple(tensor.shape))
+                if tensor is not viewed:
+                    self.known[tensor] = _Alias(parent.root, (*parent.chain, step), parent.root.version, value)
+            return result
+        for i, (tensor, value) in enumerate(zip(flat, ids, strict=True)):
+            if any(tensor is t for t in written):
+                self.write(tensor, value, where)
+            else:
+                self.known[tensor] = _Alias(_Root(ids[i]), (), 0, ids[i])
+        if func is torch.ops.aten._local_scalar_dense.default:
+            self.tape.sinks.append(refs[0][0].id)
+        return result
+
+
+class _Whole(TorchFunctionMode):
+    """Keeps a norm in one piece that torch takes apart before the recorder sees it."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func not in (torch.rms_norm, torch.nn.functional.rms_norm):
+            return func(*args, **(kwargs or {}))
+        with _disable_current_modes():
+            return self.recorder.__torch_dispatch__(torch.ops.aten.rms_norm.default, types, args, kwargs)
+
+
+def record(
+    call: Callable[[], Any],
+    named: Mapping[str, Tensor],
+    inputs: Sequence[Tensor],
+    leaves: Callable[[Any], list[Tensor]],
+    held: Sequence[Tensor] = (),
+) -> tuple[Tape, Any]:
+    """Run ``call`` and return the tape with what it returned; ``named`` are parameters and buffers, ``held`` other
+    tensors of the model's own."""
+    recorder = _Recorder()
+    for name, tensor in named.items():
+        recorder.source(tensor, "parameter" if isinstance(tensor, torch.nn.Parameter) else "buffer", name)
+    for index, tensor in enumerate(held):
+        recorder.source(tensor, "held", str(index))
+    for index, tensor in enumerate(inputs):
+        recorder.source(tensor, "input", str(index))
+    with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), recorder:
+        result = call()
+        recorder.tape.outputs = [recorder.read(t, ("the model's result", False)) for t in leaves(result)]
+    return recorder.tape, result
+
+
+@contextmanager
+def opaque_kernels_off() -> Iterator[None]:
+    """Switch off every fused kernel that hides a recurrent or attention layer behind one operator, on any device."""
+    mkldnn = torch._C._get_mkldnn_enabled()
+    fastpath = torch.backends.mha.get_fastpath_enabled()
+    with ExitStack() as stack:
+        stack.callback(torch._C._set_mkldnn_enabled, mkldnn)
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fastpath)
+        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        torch._C._set_mkldnn_enabled(False)
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
+
+
+def _aliases(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor | None, list[Tensor]]:
+    """The tensor of which the results are views, and the tensors the operator writes to."""
+    viewed, written = None, []
+    for i, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None:
+            continue
+        value = args[i] if i < len(args) else kwargs.get(argument.name)
+        if argument.alias_info.is_write:
+            written += [value] if isinstance(value, Tensor) else list(value or ())
+        elif isinstance(value, Tensor) and any(r.alias_info is not None for r in func._schema.returns):
+            viewed = value
+    return viewed, written
+
+
+def _where() -> tuple[str, bool]:
+    """File and line of the innermost frame outside torch and leanrnn, and whether torch's own recurrent code runs."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith((_TORCH, __file__)) and not _in_layers(frame):
+        frame = frame.f_back
+    fused = frame is not None and frame.f_code.co_filename.startswith(_RNN)
+    while frame is not None and frame.f_code.co_filename.startswith((_TORCH, _HERE)):
+        frame = frame.f_back
+    return ("torch" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"), fused
+
+
+def _in_layers(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_LAYERS)
+
+
+def _place(tensor: Tensor) -> tuple[Any, ...]:
+    storage = tensor.untyped_storage()
+    return (storage._cdata, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)

@@ -1,0 +1,139 @@
+"""What a training loop tells while it runs: a line of the metrics, and what to show of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from leanrnn.errors import RunError
+
+__all__ = ["Answered", "Epoch", "Evaluation", "Interval", "check_finite"]
+
+
+class Epochs(Protocol):
+    """Settings of a run that is counted in epochs."""
+
+    @property
+    def epochs(self) -> int: ...
+
+
+class Steps(Protocol):
+    """Settings of a run that is counted in steps."""
+
+    @property
+    def steps(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some steps, of any model."""
+
+    step: int
+    loss: float
+    """Of the training data: the mean over words, or over questions."""
+    penalty: float
+    strength: float
+    widths: dict[str, int]
+    alive: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval(Part):
+    """A tenth of an epoch of a language model."""
+
+    epoch: float
+    tokens_per_second: float
+
+    def part(self, config: Epochs) -> tuple[float, str]:
+        """How much of the run is done, and what to say of it."""
+        return self.epoch / config.epochs, f"epoch {self.epoch:.1f}"
+
+    def line(self, config: Epochs) -> str:
+        """Nothing to print: the bar moves."""
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered(Part):
+    """Some steps of question answering."""
+
+    examples_per_second: float
+
+    def part(self, config: Steps) -> tuple[float, str]:
+        """How much of the run is done, and what to say of it."""
+        return self.step / config.steps, f"step {self.step}"
+
+    def line(self, config: Steps) -> str:
+        """Nothing to print: the bar moves."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A whole epoch of a language model."""
+
+    epoch: int
+    step: int
+    rate: float
+    train: float
+    """Perplexity of the training text, as it was while training."""
+    valid: float
+    """Perplexity of the validation text."""
+    widths: dict[str, int]
+    alive: dict[str, int]
+    seconds: float
+    """Of training, without validation."""
+
+    def part(self, config: Epochs) -> tuple[float, str]:
+        """How much of the run is done, and what to say of it."""
+        return self.epoch / config.epochs, f"epoch {self.epoch}"
+
+    def line(self, config: Epochs) -> str:
+        """What to print."""
+        return (
+            f"epoch {self.epoch:>2} of {config.epochs}  validation {self.valid:8.2f}  training {self.train:8.2f}  "
+            f"{_sizes(self.widths, self.alive)}  {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The development questions were answered."""
+
+    step: int
+    loss: float
+    """Of the training questions since the last one."""
+    exact: float
+    f1: float
+    widths: dict[str, int]
+    alive: dict[str, int]
+    seconds: float
+    """Of training so far."""
+
+    def part(self, config: Steps) -> tuple[float, str]:
+        """How much of the run is done, and what to say of it."""
+        return self.step / config.steps, f"step {self.step}"
+
+    def line(self, config: Steps) -> str:
+        """What to print."""
+        return (
+            f"step {self.step:>5} of {config.steps}  exact {self.exact:5.2f}  F1 {self.f1:5.2f}  loss {self.loss:.3f}  "
+            f"{_sizes(self.widths, self.alive)}  {self.seconds:.0f} s"
+        )
+
+
+def _sizes(widths: dict[str, int], alive: dict[str, int]) -> str:
+    living = "" if alive == widths else f", {' + '.join(map(str, alive.values()))} alive"
+    return f"widths {' + '.join(map(str, widths.values()))}{living}"
+
+
+def check_finite(losses: Sequence[float], step: int) -> None:
+    """Stop a run whose loss is no number; ``step`` is that of the last of the losses."""
+    for i, loss in enumerate(losses):
+        if not math.isfinite(loss):
+            raise RunError(
+                f"the loss of step {step - len(losses) + i + 1} is {loss}. The run stopped; its last checkpoint is "
+                "older. Try a smaller learning rate, a smaller clip, or a ramp for the strength, in a new folder."
+            )
