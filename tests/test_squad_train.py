@@ -81,7 +81,11 @@ def test_compaction_cuts_model_moments_and_average_alike(data):
     assert result["exact"] > 60
 
 
-@pytest.mark.parametrize("config", [SPARSE, replace(TINY, steps=40, keep=0.8, evaluate=15)], ids=["sparse", "dense"])
+@pytest.mark.parametrize(
+    "config",
+    [SPARSE, replace(TINY, steps=40, keep=0.8, evaluate=15), replace(SPARSE, precision="bfloat16")],
+    ids=["sparse", "dense", "half"],
+)
 def test_interrupted_runs_arrive_at_the_same_bits(data, config):
     assert go("whole", config, data)
     assert go("parts", config, data, steps=7) is None

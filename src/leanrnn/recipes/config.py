@@ -17,6 +17,7 @@ __all__ = ["Config", "changed", "from_toml"]
 Corpus = Literal["ptb", "text", "python"]
 Rate = Literal["decay", "thirds", "line"]
 Cell = Literal["lstm", "gru", "rnn", "rhn"]
+Precision = Literal["float32", "bfloat16"]
 Settings = TypeVar("Settings")
 """The settings of some recipe: a frozen dataclass."""
 
@@ -88,6 +89,9 @@ class Config:
     """Keep the model of the epoch with the best validation perplexity; otherwise that of the last."""
     seed: int = 1
     """Of the first weights and of dropout."""
+    precision: Precision = "float32"
+    """Of products of matrices in training. bfloat16 is faster on processors that have it; weights, penalty and every
+    evaluation stay in single precision."""
 
     strength: float = 0.0
     """Weight of the penalty; 0 is a dense run."""

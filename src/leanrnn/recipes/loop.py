@@ -23,6 +23,7 @@ from leanrnn.recipes.events import Epoch, Interval, check_finite
 from leanrnn.recipes.job import Job, begun, resumed, saved
 from leanrnn.recipes.model import LanguageModel, detached, load_language_model
 from leanrnn.recipes.perplexity import perplexity
+from leanrnn.recipes.precision import products
 from leanrnn.recipes.text import Text, streams, windows
 from leanrnn.runs import Run
 
@@ -102,9 +103,12 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         if i < job.window:
             continue
         began = time.perf_counter()
-        scores, state = model(words, job.state)
+        with products(config.precision, words.device):
+            scores, state = model(words, job.state)
         # The paper's loss: the sum over the window, the mean over the streams.
-        loss = cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum") / config.batch
+        loss = (
+            cross_entropy(scores.flatten(0, 1).to(job.losses.dtype), wanted.flatten(), reduction="sum") / config.batch
+        )
         job.losses[i % len(job.losses)] = loss.detach()
         if config.l2:
             loss = loss + config.l2 / 2 * sum(p.square().sum() for p in model.parameters() if p.requires_grad)

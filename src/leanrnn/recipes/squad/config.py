@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from leanrnn.errors import ConfigError
-from leanrnn.recipes.config import changed
+from leanrnn.recipes.config import Precision, changed
 
 __all__ = ["SquadConfig"]
 
@@ -49,6 +49,9 @@ class SquadConfig:
     """Questions of the evaluations under way, evenly taken; 0: all. The last one is always of all."""
     seed: int = 1
     """Of the first weights, the order of the questions and of dropout."""
+    precision: Precision = "float32"
+    """Of products of matrices in training. bfloat16 is faster on processors that have it; weights, penalty and every
+    evaluation stay in single precision."""
 
     strength: float = 0.0
     """Weight of the penalty; 0 is a dense run."""

@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 import leanrnn
 from leanrnn.disk import write_whole
 from leanrnn.recipes.events import Answered, Evaluation, check_finite
+from leanrnn.recipes.precision import products
 from leanrnn.recipes.squad.config import SquadConfig
 from leanrnn.recipes.squad.data import Batch, Squad, batches, usable
 from leanrnn.recipes.squad.evaluate import judged, predictions, runner
@@ -85,7 +86,9 @@ def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> 
     """One update; an interval if one is complete."""
     began = time.perf_counter()
     model, place = job.model.train(), job.step % len(job.losses)
-    start, end = model(*(each.to(device, non_blocking=True) for each in batch.inputs))
+    inputs = (each.to(device, non_blocking=True) for each in batch.inputs)
+    with products(config.precision, device):
+        start, end = (scores.to(job.losses.dtype) for scores in model(*inputs))
     loss = cross_entropy(start, batch.first.to(device)) + cross_entropy(end, batch.last.to(device))
     job.losses[place] = loss.detach()
     if job.sparsifier and config.mode == "loss":

@@ -76,7 +76,8 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
-        return torch.lerp(x, self.transform(x).relu(), self.gate(x).sigmoid())
+        new, gate = (made.to(x.dtype) for made in (self.transform(x).relu(), self.gate(x).sigmoid()))
+        return torch.lerp(x, new, gate)
 
 
 class BiLSTM(nn.Module):
