@@ -10,7 +10,7 @@ import re
 import shlex
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,12 @@ def between_marks(page: str, text: str, name: str = "") -> str:
     """The page with this text where its marks say that tables are written by a program; ``name`` tells which."""
     marks = re.compile(rf"(<!-- tables: {name}[^\n]*? -->\n).*?(\n<!-- end of tables -->)", re.DOTALL)
     return marks.sub(lambda match: f"{match[1]}\n{text}\n{match[2]}", page)
+
+
+def put(pages: Mapping[Path, str], name: str) -> None:
+    """Write tables between the marks of this name, one text for each page."""
+    for page, text in pages.items():
+        page.write_text(between_marks(page.read_text(), text, f"{name},"))
 
 
 def _processor() -> str:

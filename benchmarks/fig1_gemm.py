@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import DOCS, RESULTS, between_marks, spread, table, write
+from common import DOCS, RESULTS, put, spread, table, write
 from torch import Tensor
 
 from leanrnn.deploy.runtimes import in_turns
@@ -131,8 +131,7 @@ def main() -> None:
     draw(result, PICTURE if options.out.parent == RESULTS else options.out.with_suffix(".svg"))
     print(page(result), f"\ntwo zeros in every four: {result['two_of_four']}")
     if options.out.parent == RESULTS:
-        path = DOCS / "reproduce.md"
-        path.write_text(between_marks(path.read_text(), page(result), "fig1"))
+        put({DOCS / "reproduce.md": page(result)}, "fig1")
 
 
 if __name__ == "__main__":

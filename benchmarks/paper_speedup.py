@@ -19,7 +19,7 @@ from typing import Any
 import onnx
 import onnxruntime
 import torch
-from common import DOCS, RESULTS, between_marks, spread, table, write
+from common import DOCS, RESULTS, ROOT, put, spread, table, write
 
 import leanrnn
 from leanrnn.deploy.files import inputs_for, said, session
@@ -143,8 +143,7 @@ def main() -> None:
     write(options.out, result)
     print(page(result))
     if options.out.parent == RESULTS:
-        path = DOCS / "reproduce.md"
-        path.write_text(between_marks(path.read_text(), page(result), "speedup"))
+        put({DOCS / "reproduce.md": page(result), ROOT / "README.md": page(result)}, "speedup")
 
 
 if __name__ == "__main__":

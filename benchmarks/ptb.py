@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from common import DOCS, RESULTS, ROOT, between_marks, environment
+from common import DOCS, RESULTS, ROOT, environment, put
 
 from leanrnn.recipes import Config, named
 from leanrnn.recipes.model import GATES
@@ -169,8 +169,7 @@ def write_page(size: str) -> None:
     runs = json.loads(results(size).read_text())["runs"]
     ordered = {name: runs[name] for name in SIZES[size] if name in runs}
     rows, commands = table(ordered, dense_of(size)), "\n".join(run["command"] for run in ordered.values())
-    for page, text in {DOCS / "reproduce.md": f"{rows}\n\n```text\n{commands}\n```", ROOT / "README.md": rows}.items():
-        page.write_text(between_marks(page.read_text(), text, f"{size},"))
+    put({DOCS / "reproduce.md": f"{rows}\n\n```text\n{commands}\n```", ROOT / "README.md": rows}, size)
 
 
 def main() -> None:

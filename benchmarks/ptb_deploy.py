@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import DOCS, RESULTS, ROOT, between_marks, table, write
+from common import DOCS, RESULTS, ROOT, put, table, write
 from ptb import RUNS, SIZES
 
 INPUTS = {"a word": (1, 1), "300 words": (10, 30)}
@@ -98,8 +98,8 @@ def main() -> None:
         for row in times(ended["lean"], ended["dense"], batch, steps, options.seconds)
     ]
     write(RESULTS / f"ptb_{options.size}_deploy.json", {"judged": judged, "timed": timed})
-    path = DOCS / "reproduce.md"
-    path.write_text(between_marks(path.read_text(), f"{quality(judged)}\n\n{speed(timed)}", f"deploy-{options.size}"))
+    put({DOCS / "reproduce.md": f"{quality(judged)}\n\n{speed(timed)}"}, f"deploy-{options.size}")
+    put({ROOT / "README.md": quality(judged)}, f"quality-{options.size}")
 
 
 if __name__ == "__main__":

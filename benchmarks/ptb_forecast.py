@@ -12,7 +12,7 @@ import argparse
 import json
 from typing import Any
 
-from common import DOCS, RESULTS, between_marks, table, write
+from common import DOCS, RESULTS, put, table, write
 from ptb import mult_adds
 from ptb_time import TRAINING, at, seconds, stages
 
@@ -88,8 +88,7 @@ def main() -> None:
     found = forecast(options.size, options.steps)
     write(RESULTS / f"ptb_{options.size}_forecast.json", {"recipes": found})
     print(page(options.size, found))
-    path = DOCS / "reproduce.md"
-    path.write_text(between_marks(path.read_text(), page(options.size, found), f"forecast-{options.size}"))
+    put({DOCS / "reproduce.md": page(options.size, found)}, f"forecast-{options.size}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import DOCS, RESULTS, ROOT, between_marks, environment
+from common import DOCS, RESULTS, ROOT, environment, put
 
 import leanrnn
 from leanrnn.recipes.squad.job import example, load, vocabulary_of
@@ -150,8 +150,7 @@ def write_page() -> None:
     runs = json.loads(PATH.read_text())["runs"]
     ordered = {name: runs[name] for name in RECIPES if name in runs}
     commands = "\n".join(found["command"] for found in ordered.values())
-    page = DOCS / "reproduce.md"
-    page.write_text(between_marks(page.read_text(), f"{table(ordered)}\n\n```text\n{commands}\n```", "squad"))
+    put({DOCS / "reproduce.md": f"{table(ordered)}\n\n```text\n{commands}\n```"}, "squad")
 
 
 def main() -> None:
