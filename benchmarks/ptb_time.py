@@ -1,7 +1,7 @@
 """Training time of the runs of ptb.py, as a ratio to the dense run, on a machine that does nothing else.
 
 python benchmarks/ptb_time.py small     # all runs of results/ptb_small.json; half an hour, nothing beside it
-python benchmarks/ptb_time.py medium lean --near 0.15 --steps 20     # a wide model, in fewer parts
+python benchmarks/ptb_time.py medium lean --near 0.2 --steps 15     # a wide model, in fewer parts
 
 The runs themselves take hours and share the machine, so their own seconds say little. Here the real loop does some
 steps at the widths a run went through (with the penalty where it had one), in turns with the dense model; the ratios,
