@@ -48,9 +48,9 @@ def test_loads_quietly_and_fits(browser, page, width, scheme):
     assert browser.run("document.documentElement.scrollWidth") == width
     assert browser.run(OVERFLOWING) == []
     sizes = browser.run("[...document.querySelectorAll('svg')].map(each => each.getBoundingClientRect().toJSON())")
-    assert len(sizes) == 24 and all(size["width"] > 240 and size["height"] > 40 for size in sizes)
+    assert len(sizes) == 21 and all(size["width"] > 240 and size["height"] > 40 for size in sizes)
     images = browser.run("[...document.querySelectorAll('svg image')].map(each => each.getBoundingClientRect().width)")
-    assert len(images) == 9 and min(images) > 20
+    assert len(images) == 6 and min(images) > 20
 
 
 def test_letters_in_pictures_can_be_read_on_a_phone(browser, page):
