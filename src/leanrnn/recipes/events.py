@@ -26,6 +26,16 @@ class Steps(Protocol):
     def steps(self) -> int: ...
 
 
+class InSteps:
+    """Knows how far a run has come that is counted in steps."""
+
+    step: int
+
+    def part(self, config: Steps) -> tuple[float, str]:
+        """How much of the run is done, and what to say of it."""
+        return self.step / config.steps, f"step {self.step}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """Some steps, of any model."""
@@ -37,6 +47,10 @@ class Part:
     strength: float
     widths: dict[str, int]
     alive: dict[str, int]
+
+    def line(self, config: object) -> str:
+        """Nothing to print: the bar moves."""
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,24 +64,12 @@ class Interval(Part):
         """How much of the run is done, and what to say of it."""
         return self.epoch / config.epochs, f"epoch {self.epoch:.1f}"
 
-    def line(self, config: Epochs) -> str:
-        """Nothing to print: the bar moves."""
-        return ""
-
 
 @dataclass(frozen=True, kw_only=True)
-class Answered(Part):
+class Answered(InSteps, Part):
     """Some steps of question answering."""
 
     examples_per_second: float
-
-    def part(self, config: Steps) -> tuple[float, str]:
-        """How much of the run is done, and what to say of it."""
-        return self.step / config.steps, f"step {self.step}"
-
-    def line(self, config: Steps) -> str:
-        """Nothing to print: the bar moves."""
-        return ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(InSteps):
     """The development questions were answered."""
 
     step: int
@@ -111,10 +113,6 @@ class Evaluation:
     alive: dict[str, int]
     seconds: float
     """Of training so far."""
-
-    def part(self, config: Steps) -> tuple[float, str]:
-        """How much of the run is done, and what to say of it."""
-        return self.step / config.steps, f"step {self.step}"
 
     def line(self, config: Steps) -> str:
         """What to print."""
