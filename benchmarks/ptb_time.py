@@ -73,7 +73,7 @@ def stages(course: list[dict[str, Any]], dense: Config, near: float = 0.05) -> l
 
 def ratio(config: Config, parts: list[dict[str, Any]], dense: Config, dense_steps: int, steps: int) -> float:
     """Time of a run, whose course is given in parts, over that of the dense run."""
-    total = 0.0
+    total, dense = 0.0, replace(dense, precision=config.precision)
     for part in parts:
         pair = dense, at(config, part["sizes"], part["penalised"])
         spent = [[seconds(each, steps) for each in pair] for _ in range(ROUNDS)]

@@ -67,7 +67,8 @@ def test_killing_at_any_moment_changes_nothing(undisturbed, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == 37  # 17 places and 20 moments
-    assert (runs := list(tmp_path.iterdir()))
+    runs = list(tmp_path.iterdir())
+    assert runs
     for run in runs:
         assert same(undisturbed, run) and timeless(undisturbed) == timeless(run)
 
@@ -105,6 +106,22 @@ def test_a_part_of_the_penalty_stays_on(tmp_path):
     told = [line for line in lines if line["kind"] == "interval"]
     assert {line["strength"] for line in told if line["epoch"] < 3} == {config.strength}
     assert {line["strength"] for line in told if line["epoch"] > 3} == {config.strength / 4}
+
+
+@pytest.mark.parametrize("config", [SPARSE, replace(SPARSE, afterwards=0.25, follow=False)])
+def test_dropout_may_grow_when_the_penalty_is_lowered(tmp_path, config):
+    config = replace(config, keep_afterwards=0.5)
+    for more in ({}, {"steps": 77}):  # told, and told again after every stop
+        folder = tmp_path / str(len(more))
+        found: dict[int, list[float]] = {}
+        while not (folder / "result.json").exists():
+            go(folder, config, **more)
+            with Run.open(folder, settings(config)) as run:
+                data = run.latest().data
+            found[data["epoch"]] = data["dropout"][:3]
+        assert found[4] == pytest.approx([0.5] * 3) if not config.follow else 0.2 < found[4][1] < found[4][0] == 0.5
+        assert not more or found[2][0] == pytest.approx(0.1)
+    assert same(tmp_path / "0", tmp_path / "1")
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path):

@@ -116,6 +116,8 @@ class Config:
     """Epochs with the penalty; in the rest, if there are more, the survivors recover. 0: all of them."""
     afterwards: float = 0.0
     """Part of the strength that stays on while they recover, to keep the model from learning by heart."""
+    keep_afterwards: float = 0.0
+    """What `keep` is while they recover: a model that has lost its penalty may want more dropout. 0: as before."""
     compact: int = 0
     """Steps from one removal of the dead to the next; 0: only at the end."""
     keep_widths: tuple[int, ...] = ()
@@ -137,6 +139,11 @@ class Config:
             left = (self.epochs - epoch) / max(1, self.epochs - self.constant + 1)
             return self.rate * min(1.0, left)
         return float(self.rate * self.decay ** max(epoch + 1 - self.constant, 0))
+
+    def keep_at(self, epoch: int) -> float:
+        """What dropout leaves in an epoch, counted from 0."""
+        recovers = self.sparse and 0 < self.penalised <= epoch
+        return self.keep_afterwards if recovers and self.keep_afterwards else self.keep
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; :meth:`from_json` reads it back."""
@@ -210,6 +217,8 @@ def _check(config: Config) -> None:
         raise ConfigError(f"keep_widths are {config.keep_widths}. Keep at least one unit of every layer.")
     if not 0 < config.keep <= 1:
         raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
+    if not 0 <= config.keep_afterwards <= 1:
+        raise ConfigError(f"keep_afterwards is {config.keep_afterwards}. Give a probability, or 0 to leave `keep` on.")
     for name in ("drop_word", "drop_input", "drop_hidden", "drop_output"):
         if not 0 <= (p := getattr(config, name)) * config.drop_factor < 1 or p < 0:
             raise ConfigError(f"{name} is {p}, times {config.drop_factor}. Give a probability below 1; 0 is none.")
@@ -223,16 +232,8 @@ def _check(config: Config) -> None:
     if not 0 < config.held_out < 0.5:
         raise ConfigError(f"held_out is {config.held_out}. Give a part between 0 and one half.")
     for name in (
-        "strength",
-        "threshold",
-        "group_threshold",
-        "ramp",
-        "compact",
-        "penalised",
-        "afterwards",
-        "constant",
-        "l2",
-    ):
+        "strength", "threshold", "group_threshold", "ramp", "compact", "penalised", "afterwards", "constant", "l2",
+    ):  # fmt: skip
         if not 0 <= getattr(config, name) < math.inf:
             raise ConfigError(f"{name} is {getattr(config, name)}. Give 0 or a positive number.")
     for name in ("rate", "clip", "init", "decay"):

@@ -21,7 +21,7 @@ from leanrnn.errors import RunError
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.events import Epoch, Interval, check_finite
 from leanrnn.recipes.job import Job, begun, resumed, saved
-from leanrnn.recipes.model import LanguageModel, detached, load_language_model
+from leanrnn.recipes.model import LanguageModel, detached, drops, load_language_model
 from leanrnn.recipes.perplexity import perplexity
 from leanrnn.recipes.precision import products
 from leanrnn.recipes.text import Text, streams, windows
@@ -94,7 +94,7 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
     if job.window == 0:
         # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
         torch.manual_seed(config.seed * 1_000_003 + job.epoch)
-        if config.penalised and job.epoch == config.penalised and not config.afterwards:
+        if config.penalised and job.epoch == config.penalised:
             _recover(job, config, rows)
     model, optimizer = job.model.train(), job.optimizer
     for group in optimizer.param_groups:
@@ -140,12 +140,16 @@ def _compact(job: Job, config: Config, rows: Tensor) -> None:
             named = zip(job.state, job.model.layer_names, strict=True)
             job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
         if config.follow:
-            job.model.follow(config.keep, config.widths)
+            job.model.follow(config.keep_at(job.epoch), config.widths)
 
 
 def _recover(job: Job, config: Config, rows: Tensor) -> None:
-    """The penalty ends: what is dead goes, and what is left is trained as any model would be."""
-    if job.sparsifier is not None:
+    """The penalty is lowered, or ends: then what is dead goes, and what is left is trained as any model would be."""
+    if config.keep_afterwards:
+        job.model.drops = drops(config, job.epoch)
+        if config.follow:
+            job.model.follow(config.keep_afterwards, config.widths)
+    if job.sparsifier is not None and not config.afterwards:
         _compact(job, config, rows)
         job.sparsifier.detach()
         job.sparsifier = None

@@ -132,11 +132,13 @@ def detached(state: State) -> State:
     return [state_of([part.detach() for part in parts_of(each)]) for each in state]
 
 
-def drops(config: Config) -> list[float]:
-    """What :attr:`LanguageModel.drops` is to be at first."""
+def drops(config: Config, epoch: int = 0) -> list[float]:
+    """What :attr:`LanguageModel.drops` is to be when an epoch begins."""
     factor, layers = config.drop_factor, len(config.widths)
     inside = [config.drop_input * factor, config.drop_hidden * factor] * layers if config.cell == "rhn" else []
-    return [1 - config.keep] * (layers + 1) + inside + [config.drop_word * factor, config.drop_output * factor]
+    return (
+        [1 - config.keep_at(epoch)] * (layers + 1) + inside + [config.drop_word * factor, config.drop_output * factor]
+    )
 
 
 def language_model(config: Config, words: int) -> LanguageModel:
