@@ -156,12 +156,18 @@ def test_it_is_trained_and_cut_under_way():
     assert model.rnn.hidden_size < 8 and model(text)[0].shape == (4, 2, 20)
 
 
-def test_half_precision_goes_the_plain_way():
+@pytest.mark.parametrize("state", [None, torch.ones(1, 2, 4)])
+def test_autocast_leaves_the_steps_whole(state):
+    """Only the product with the input has fewer bits; what it gives is the same as computed by hand."""
     rnn, x = RecurrentHighway(3, 4, depth=2), torch.randn(5, 2, 3)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        output, _ = rnn(x)
-    output.float().sum().backward()
-    assert rnn.weight_ih_l0.grad is not None
+        output, _ = rnn(x, state)
+    output.sum().backward()
+    read = nn.functional.linear(x.bfloat16(), rnn.weight_ih_l0.bfloat16(), rnn.bias_l0.bfloat16()).float()
+    first = torch.zeros(2, 4) if state is None else state[0]
+    expected = plain_steps(read, first, None, [rnn.weight_hh_l0, rnn.weight_hh_l1], [rnn.bias_l1])
+    torch.testing.assert_close(output, expected)
+    assert output.dtype == torch.float32 and rnn.weight_ih_l0.grad is not None
 
 
 @pytest.mark.parametrize(

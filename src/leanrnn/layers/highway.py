@@ -80,7 +80,12 @@ class RecurrentHighway(nn.Module):
         weights, (first, *biases) = self._all("weight_hh"), self._all("bias")
         # All steps at once, however many: of the input there is nothing to wait for.
         x = linear(input, self.weight_ih_l0, first)
-        output = self.steps(x, s, mask, weights, biases)
+        if torch.is_autocast_enabled(x.device.type):
+            # Only the product over all steps is large enough to gain by it; what the others lose would add up.
+            with torch.autocast(x.device.type, enabled=False):
+                output = self.steps(x.to(first.dtype), s.to(first.dtype), mask, weights, biases)
+        else:
+            output = self.steps(x, s, mask, weights, biases)
         return output, output[-1:]
 
     @staticmethod
@@ -130,6 +135,5 @@ class RecurrentHighway(nn.Module):
 
 
 def _learns(*tensors: Tensor) -> bool:
-    """Whether there is a way back to prepare; the one of our own is for numbers of one kind, unlike under autocast."""
-    needed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    return needed and len({tensor.dtype for tensor in tensors}) == 1
+    """Whether there is a way back to prepare."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
