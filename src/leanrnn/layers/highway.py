@@ -80,8 +80,8 @@ class RecurrentHighway(nn.Module):
         weights, (first, *biases) = self._all("weight_hh"), self._all("bias")
         # All steps at once, however many: of the input there is nothing to wait for.
         x = linear(input, self.weight_ih_l0, first)
-        if torch.is_autocast_enabled(x.device.type):
-            # Only the product over all steps is large enough to gain by it; what the others lose would add up.
+        if x.dtype != first.dtype:
+            # Autocast. Only the product over all steps is large enough to gain by it; what others lose would add up.
             with torch.autocast(x.device.type, enabled=False):
                 output = self.steps(x.to(first.dtype), s.to(first.dtype), mask, weights, biases)
         else:
