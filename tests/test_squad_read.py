@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -131,6 +133,20 @@ def test_several_processes_read_the_same(tmp_path, monkeypatch):
     articles = json.loads(path.read_text())["data"]
     alone = reading._joined([reading._tokenized(reading._checked(each, "")) for each in articles])
     assert spread.types == alone.types and np.array_equal(spread.tokens, alone.tokens)
+
+
+def test_a_script_that_processes_cannot_import(tmp_path):
+    """Every process imports it, and would begin anew: Python forbids that, and the user is told what to write."""
+    path = write(tmp_path, {"data": [article(i, 200) for i in range(3)]})
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import os\nos.cpu_count = lambda: 2\nfrom pathlib import Path\n"
+        f"from leanrnn.recipes.squad.questions import read_questions\nread_questions(Path({str(path)!r}))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "DataError: the processes that were to read" in done.stderr.splitlines()[-1]
+    script.write_text("if __name__ == '__main__':\n    " + script.read_text().replace("\n", "\n    "))
+    subprocess.run([sys.executable, script], check=True)
 
 
 def test_vocabulary_and_vectors(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leanrnn.errors import RunError
 
-__all__ = ["digest", "locked", "to_disk", "told", "write_whole"]
+__all__ = ["cache", "digest", "locked", "to_disk", "told", "write_whole"]
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -66,6 +66,13 @@ def told(folder: Path) -> Iterator[None]:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise RunError(f"{folder} cannot be written to: {error.strerror}. Name another with --out.") from error
         raise
+
+
+def cache() -> Path:
+    """Where leanrnn keeps what would take long to make or fetch again: LEANRNN_CACHE, or a folder of the user's."""
+    if given := os.environ.get("LEANRNN_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leanrnn"
 
 
 def digest(path: Path) -> str:

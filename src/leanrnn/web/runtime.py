@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import tarfile
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from leanrnn.disk import cache
 from leanrnn.errors import ExportError
 
 __all__ = ["Runtime", "fetch"]
@@ -35,13 +35,13 @@ class Runtime:
     """The machine code that the script runs."""
 
 
-def fetch(cache: Path | None = None) -> Runtime:
+def fetch(kept: Path | None = None) -> Runtime:
     """The runtime, from the cache or with npm; an error says why it cannot be had. ::
 
     fetch().name  # onnxruntime-web and its version
     """
     pinned = _pinned()
-    home = (cache or _cache()) / f"{pinned['package']}-{pinned['version']}"
+    home = (kept or cache()) / f"{pinned['package']}-{pinned['version']}"
     if not home.is_dir():
         home.parent.mkdir(parents=True, exist_ok=True)
         # Beside its place, so that the last step is a rename and what is in the cache is always whole.
@@ -64,10 +64,6 @@ def fetch(cache: Path | None = None) -> Runtime:
 def _pinned() -> dict[str, str]:
     """Package, version and hash, and the names of the two files in it."""
     return dict(json.loads(resources.files(__package__).joinpath("runtime.json").read_text(encoding="utf-8")))
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leanrnn"
 
 
 def _pack(package: str, folder: Path) -> Path:

@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leanrnn.disk import cache
 from leanrnn.errors import DataError
 from leanrnn.recipes.squad.tokens import cover, tokenize
 
@@ -85,7 +87,7 @@ def read_questions(path: Path, tell: Tell = lambda *_: None) -> Questions:
             f"{path} cannot be read ({error.strerror}). Give the folder of SQuAD v1.1 with --data."
         ) from error
     key = hashlib.sha256(raw + f"leanrnn squad {FORMAT}".encode()).hexdigest()[:20]
-    kept = _cache() / f"squad-{key}.npz"
+    kept = cache() / f"squad-{key}.npz"
     found = _load(kept)
     if found is None:
         found = _built(_articles(raw, path), path, tell)
@@ -121,8 +123,14 @@ def _mapped(articles: list[list[Any]], total: int) -> Iterator[list[Any]]:
         yield from map(_tokenized, articles)
         return
     # Fresh processes: a copy of one that has started threads may hang.
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_tokenized, articles, chunksize=4)
+    try:
+        with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield from pool.map(_tokenized, articles, chunksize=4)
+    except BrokenProcessPool as error:
+        raise DataError(
+            "the processes that were to read the questions ended too soon. In a script of your own put what it does "
+            "under `if __name__ == '__main__':`, since each of them imports the script."
+        ) from error
 
 
 def _checked(article: Any, where: str) -> list[tuple[str, list[tuple[str, str, list[tuple[int, str]]]]]]:
@@ -215,12 +223,6 @@ def _joined(articles: list[list[Any]]) -> Questions:
 
 ARRAYS = ("tokens", "starts", "spans", "text_of", "answers")
 REST = ("types", "texts", "ids", "truths", "inexact", "misplaced")
-
-
-def _cache() -> Path:
-    given = os.environ.get("LEANRNN_CACHE")
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given) if given else Path(home) / "leanrnn"
 
 
 def _load(path: Path) -> Questions | None:
