@@ -149,10 +149,12 @@ def mult_adds(sizes: list[int], dense: Config, vocabulary: int = 10_000) -> int:
 def table(runs: dict[str, Any], dense: Config) -> str:
     """Perplexity, widths, size and epochs of every run, beside the dense model."""
     first = mult_adds([dense.embedding, *dense.widths], dense)
+    timed = any("onnxruntime" in run for run in runs.values())
     lines = [
         "| run | validation | test | embedding, layers | weights | mult-adds | epochs | training time |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    lines = [lines[0] + " 300 words in onnxruntime |", lines[1] + "---|"] if timed else lines
     for name, run in runs.items():
         sizes = [run["embedding"], *run["widths"]]
         widths, cost = ", ".join(map(str, sizes)), mult_adds(sizes, dense)
@@ -160,8 +162,17 @@ def table(runs: dict[str, Any], dense: Config) -> str:
             f"| {name} | {run['valid']:.2f} | {run['test']:.2f} | {widths} | {run['weights'] / 1e6:.2f} M | "
             f"{cost / 1e6:.2f} M ({first / cost:.2f} times fewer) | {len(run['epochs'])} | "
             f"{'1' if name == 'dense' else format(run['time'], '.2f') if 'time' in run else 'not measured'} |"
+            + (f" {milliseconds(run.get('onnxruntime', {}))} |" if timed else "")
         )
     return "\n".join(lines)
+
+
+def milliseconds(found: dict[str, Any]) -> str:
+    """Of 300 words, and how many times faster than the dense model."""
+    if not found:
+        return "not measured"
+    faster = f" ({found['ratio']:.2f} times faster)" if "ratio" in found else ""
+    return f"{found['milliseconds']:.2f} ms{faster}"
 
 
 def write_page(size: str) -> None:
