@@ -28,23 +28,26 @@ from leanrnn.recipes.model import GATES
 
 RUNS = ROOT / "runs"
 Runs = dict[str, tuple[str, list[str]]]
+HALF = ["--precision", "bfloat16"]
+"""Products of matrices in half of the bits: twice as fast where the processor has them (`dense-bfloat16`)."""
 SMALL: Runs = {
     "dense": ("ptb-lstm-small", []),
+    "dense-bfloat16": ("ptb-lstm-small", HALF),
     "iss": ("ptb-lstm-small-iss", []),
     "iss-strong": ("ptb-lstm-small-iss", ["--strength", "5e-3"]),
-    "iss-stronger": ("ptb-lstm-small-iss", ["--strength", "8e-3"]),
+    "iss-stronger": ("ptb-lstm-small-iss", ["--strength", "8e-3", *HALF]),
     "lean-weak": ("ptb-lstm-small-lean", ["--strength", "4e-3"]),
     "lean": ("ptb-lstm-small-lean", []),
     "lean-strong": ("ptb-lstm-small-lean", ["--strength", "9e-3"]),
     "lean-kept": ("ptb-lstm-small-lean", ["--penalised", "0", "--decay", "0.5"]),
     "finetune": ("ptb-lstm-small-iss-finetune", ["--start", "runs/small-dense"]),
-    "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense"]),
+    "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense", *HALF]),
     "direct": ("ptb-lstm-small-direct", ["--embedding", "155", "--widths", "85", "94"]),
     "pruned": ("ptb-lstm-small-pruned", ["--start", "runs/small-dense", "--keep-widths", "85", "94"]),
 }
 """Name of a run: the recipe, and what is different from it."""
 MEDIUM: Runs = {
-    "lean": ("ptb-lstm-medium-lean", []),
+    "lean": ("ptb-lstm-medium-lean", HALF),
     "dense": ("ptb-lstm-medium", []),
 }
 

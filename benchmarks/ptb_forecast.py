@@ -1,9 +1,10 @@
 """How long a size of Penn Treebank that nobody waits for here would train: real steps at the sizes it goes through.
 
 python benchmarks/ptb_forecast.py large     # after medium's `lean`, whose course it follows; nothing else running
+python benchmarks/ptb_forecast.py rhn       # after that of rhn-small
 
 Some steps of the real loop are timed for the dense model, for the paper's method (full size to the end) and for ours at
-the widths it would have if it shrank as the medium model did; the rest is multiplication.
+the widths it would have if it shrank as the smaller model did; the rest is multiplication.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ import json
 from typing import Any
 
 from common import DOCS, RESULTS, put, table, write
-from ptb import mult_adds
+from ptb import SIZES, dense_of, mult_adds, results
 from ptb_time import TRAINING, at, seconds, stages
 
 from leanrnn.environment import hold_memory
 from leanrnn.recipes import Config, named
 
-WIDTH = {"medium": 650, "large": 1500}
-LIKE = "medium"
-"""The size whose run of `lean` tells how fast the widths fall."""
+LIKE = {"large": "medium", "rhn": "rhn-small"}
+"""What can be forecast, and the size whose run of `lean` tells how fast the widths fall."""
+RECIPE = {"large": "ptb-lstm-large", "rhn": "ptb-rhn"}
+
+
+def first_sizes(config: Config) -> list[int]:
+    """Of the embedding and the layers, before anything leaves."""
+    return [config.embedding, *config.widths]
 
 
 def steps_of(config: Config) -> int:
@@ -39,15 +45,14 @@ def scaled(course: list[dict[str, Any]], like: Config, factor: float, epochs: fl
 
 def forecast(size: str, steps: int) -> dict[str, Any]:
     """Seconds of a step and hours of the whole, for the dense model, the paper's method and ours."""
-    name, first = f"ptb-lstm-{size}", [WIDTH[size]] * 3
-    found: dict[str, Any] = {}
+    name, found = RECIPE[size], dict[str, Any]()
     for way in ("", "-iss"):
         config = named(name + way).config
-        spent = seconds(at(config, first, config.sparse), steps)
+        spent = seconds(at(config, first_sizes(config), config.sparse), steps)
         found[name + way] = {"first": spent, "hours": spent * config.epochs * steps_of(config) / 3600}
-    lean, like = named(f"{name}-lean").config, named(f"ptb-lstm-{LIKE}-lean").config
-    course = json.loads((RESULTS / f"ptb_{LIKE}.json").read_text())["runs"]["lean"]["course"]
-    parts = scaled(course, like, WIDTH[size] / WIDTH[LIKE], lean.epochs / like.epochs)
+    lean, like = named(f"{name}-lean").config, named(SIZES[LIKE[size]]["lean"][0]).config
+    course = json.loads(results(LIKE[size]).read_text())["runs"]["lean"]["course"]
+    parts = scaled(course, dense_of(LIKE[size]), lean.embedding / like.embedding, lean.epochs / like.epochs)
     for part in parts:
         part["seconds"] = seconds(at(lean, part["sizes"], part["penalised"]), steps)
     hours = sum(part["seconds"] * part["steps"] for part in parts) / 3600
@@ -55,40 +60,34 @@ def forecast(size: str, steps: int) -> dict[str, Any]:
     return found
 
 
-def page(size: str, found: dict[str, Any]) -> str:
+def page(found: dict[str, Any]) -> str:
     """The table of docs/reproduce.md."""
     rows = []
     for name, each in found.items():
         config = named(name).config
         words = config.batch * config.window
-        sizes = each["course"][-1]["sizes"] if "course" in each else [WIDTH[size]] * 3
-        fewer = mult_adds([WIDTH[size]] * 3, config) / mult_adds(sizes, config)
+        sizes = each["course"][-1]["sizes"] if "course" in each else first_sizes(config)
+        fewer = mult_adds(first_sizes(config), config) / mult_adds(sizes, config)
         rows.append([
             name, f"{words / each['first']:.0f}", f"{each['first'] * steps_of(config) / 60:.0f} min",
             str(config.epochs), f"{fewer:.1f}" if fewer > 1 else "1", f"{each['hours']:.1f} h",
         ])  # fmt: skip
-    head = [
-        "recipe",
-        "words a second at first",
-        "first epoch",
-        "epochs",
-        "mult-adds at the end, times fewer",
-        "forecast",
-    ]
+    fewer_at_end = "mult-adds at the end, times fewer"
+    head = ["recipe", "words a second at first", "first epoch", "epochs", fewer_at_end, "forecast"]
     return table(head, rows)
 
 
 def main() -> None:
     """Measure, write, and put the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("size", choices=WIDTH)
+    parser.add_argument("size", choices=LIKE)
     parser.add_argument("--steps", type=int, default=20, help="to time at every size")
     options = parser.parse_args()
     hold_memory()
     found = forecast(options.size, options.steps)
     write(RESULTS / f"ptb_{options.size}_forecast.json", {"recipes": found})
-    print(page(options.size, found))
-    put({DOCS / "reproduce.md": page(options.size, found)}, f"forecast-{options.size}")
+    print(page(found))
+    put({DOCS / "reproduce.md": page(found)}, f"forecast-{options.size}")
 
 
 if __name__ == "__main__":
