@@ -22,8 +22,8 @@ PLACES = [
     *(("leanrnn.runs.write_tensors", n) for n in (2, 8)),  # a model without the rest
     *(("leanrnn.runs.digest", n) for n in (3, 9)),
     *(("leanrnn.runs.to_disk", n) for n in (5, 6, 12)),  # between the files
-    *(("leanrnn.sparsify.cut_", n) for n in (1, 1, 1)),  # a compaction that has begun
-    *(("leanrnn.sparsify.follow_", n) for n in (1, 1, 1)),  # a model that is cut and an optimizer that is not
+    *(("leanrnn.training.compact.cut_", n) for n in (1, 1, 1)),  # a compaction that has begun
+    *(("leanrnn.training.compact.follow_", n) for n in (1, 1, 1)),  # a model that is cut and an optimizer that is not
     *(("leanrnn.recipes.loop._end_of_epoch", n) for n in (1, 1)),
 ]
 CHANCES = 20

@@ -13,19 +13,16 @@ from torch.utils.hooks import RemovableHandle
 
 from leanrnn.choose import choose
 from leanrnn.errors import GroupsError
-from leanrnn.groups import Groups, named_tensors
+from leanrnn.groups import Groups
 from leanrnn.l1 import L1
 from leanrnn.penalty import GroupLasso, Penalty, select
 from leanrnn.schedule import Schedule, as_schedule
-from leanrnn.surgery.cut import cut_
 from leanrnn.threshold import Threshold, as_thresholds
-from leanrnn.training.compact import Compaction, Memory, copy_root, distributed
+from leanrnn.training.compact import Compaction, Memory, copy_root, cut_everywhere_, distributed
 from leanrnn.training.directions import Directions
 from leanrnn.training.optimizers import (
     check_held,
-    check_state,
     closure_then,
-    follow_,
     gradient_amounts,
     held,
     proximal_amounts,
@@ -90,9 +87,8 @@ class Sparsifier:
         self.optimizers: list[Optimizer] = []
         self.copies: list[nn.Module] = []
         self._handles: list[RemovableHandle] = []
-        self._every = 0
         self._tell: Callable[[Compaction], object] | None = None
-        self._memory, self._directions = Memory(groups), Directions(groups)
+        self._every, self._memory, self._directions = 0, Memory(groups), Directions(groups)
 
     @property
     def strength(self) -> float:
@@ -112,7 +108,7 @@ class Sparsifier:
         """
         if self.optimizers:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
-        given = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
+        given = [optimizer] if isinstance(optimizer, Optimizer) else optimizer
         optimizers = [unwrapped(item) for item in given]
         check_held(optimizers, select(self.groups))
         for copy in copies:
@@ -138,9 +134,8 @@ class Sparsifier:
     def status(self) -> Status:
         """Widths, living components and norms per layer, and the penalty. Reads numbers back: not for every step."""
         with torch.no_grad():
-            return Status(
-                self.steps, self.strength, self.strength * float(self.penalty.value()), layer_status(self.groups)
-            )
+            penalty = self.strength * float(self.penalty.value())
+            return Status(self.steps, self.strength, penalty, layer_status(self.groups))
 
     def compact(self, every: int | None = None, after: Callable[[Compaction], object] | None = None) -> Compaction:
         """Cut dead components out of model, optimizer, gradients, copies and groups, in place, and train on.
@@ -175,14 +170,7 @@ class Sparsifier:
         groups, masks = self.groups, choose(self.groups)
         removed = {name: (~mask).nonzero()[0] for name, mask in masks.items()}
         if any(len(gone) for gone in removed.values()):
-            roots = [copy_root(copy, groups) for copy in self.copies]
-            tensors = named_tensors(groups.model)
-            check_state(self.optimizers, {name: tensors[name] for name, _ in groups.kept_positions(masks)})
-            replaced = cut_(groups.model, groups, masks, plain=False)
-            for root in roots:
-                cut_(root, groups, masks, plain=False)
-            for optimizer in self.optimizers:
-                follow_(optimizer, replaced)
+            cut_everywhere_(groups, masks, self.copies, self.optimizers)
             self.penalty.cut_(masks)
             self._memory.record(masks)
             groups.layers = groups.cut(masks)

@@ -1,4 +1,4 @@
-"""What compaction needs besides surgery: a record, copies of the model, states carried along."""
+"""Compaction besides surgery on one model: its copies and optimizers, a record, states carried along."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups import Groups, Indices, index_tensor, named_tensors
 from leanrnn.layers.states import Former, compose
-from leanrnn.surgery.cut import Masks
+from leanrnn.surgery.cut import Masks, cut_
+from leanrnn.training.optimizers import check_state, follow_
 
-__all__ = ["Compaction", "Memory", "copy_root", "distributed"]
+__all__ = ["Compaction", "Memory", "copy_root", "cut_everywhere_", "distributed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,19 @@ def copy_root(copy: nn.Module, groups: Groups) -> nn.Module:
             return root
     missing = sorted(wanted - named_tensors(copy).keys())[0]
     raise GroupsError(f"a copy has no tensor {missing!r}. Give copies of the model the groups were discovered on.")
+
+
+def cut_everywhere_(groups: Groups, masks: Masks, copies: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+    """Keep what is chosen in the model, its copies, and what the optimizers know of its parameters; the groups are the
+    caller's to cut. Everything that can be refused is, before anything is changed."""
+    roots = [copy_root(copy, groups) for copy in copies]
+    tensors = named_tensors(groups.model)
+    check_state(optimizers, {name: tensors[name] for name, _ in groups.kept_positions(masks)})
+    replaced = cut_(groups.model, groups, masks, plain=False)
+    for root in roots:
+        cut_(root, groups, masks, plain=False)
+    for optimizer in optimizers:
+        follow_(optimizer, replaced)
 
 
 class Memory:
