@@ -2,11 +2,12 @@
 
     python benchmarks/squad.py                    # every run that has no result yet
     python benchmarks/squad.py dense lean         # those
-    python benchmarks/squad.py --steps 4000       # all of them scaled to so many steps
+    python benchmarks/squad.py --steps 4000       # all of them scaled to so many steps, in half of the bits
     python benchmarks/squad.py --table            # only write the page again
 
 Each run is a `leanrnn train` command and goes on where it was interrupted, so several sittings are one run; the result
-is written down when it ends, with times of batch 1. SQuAD and GloVe are found through LEANRNN_DATA.
+is written down when it ends, with times of batch 1 (again, on a quiet machine: --latency). SQuAD and GloVe are found through
+LEANRNN_DATA.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from leanrnn.recipes.squad.job import example, load, vocabulary_of
 
 RUNS = ROOT / "runs"
 PATH = RESULTS / "squad.json"
-THREADS = 2
+THREADS = 1  # two runs beside each other use two cores best
 RECIPES: dict[str, tuple[str, list[str]]] = {
     "dense": ("squad-bidaf", []),
     "finetune": ("squad-bidaf-iss-finetune", ["--start", "runs/squad-dense"]),
@@ -53,7 +54,8 @@ def command(name: str, steps: int | None) -> list[str]:
     words = ["leanrnn", "train", recipe, "--out", f"runs/squad-{name}", "--threads", str(THREADS), *more]
     if steps is None:
         return words
-    scaled = ["--steps", str(steps), "--evaluate", str(max(1, steps // 10))]
+    scaled = ["--steps", str(steps), "--evaluate", str(max(1, steps // 10)), "--judged", "2000"]
+    scaled += ["--precision", "bfloat16"]
     return [*words, *scaled, *(["--penalised", str(steps * 6 // 10)] if recipe.endswith("-lean") else [])]
 
 
@@ -73,9 +75,13 @@ def train(name: str, steps: int | None) -> dict[str, Any]:
         **{key: result[key] for key in kept},
         "examples_per_second": {"first": speeds[0], "last": speeds[-1]},
         "evaluations": [{key: line[key] for key in keys} for line in lines if line["kind"] == "evaluation"],
-        "latency": latency(folder),
-        "lstm_share": lstm_share(folder / "model.safetensors"),
+        **speed(folder),
     }
+
+
+def speed(folder: Path) -> dict[str, Any]:
+    """Of one question, and how much of it goes into LSTMs."""
+    return {"latency": latency(folder), "lstm_share": lstm_share(folder / "model.safetensors")}
 
 
 def lstm_share(path: Path, repeats: int = 20) -> float:
@@ -93,20 +99,8 @@ def lstm_share(path: Path, repeats: int = 20) -> float:
 
 def latency(folder: Path) -> dict[str, float]:
     """Milliseconds of one question about a text of the mean length of the development set, by runtime."""
-    words = [
-        "measure",
-        str(folder),
-        "--batch",
-        "1",
-        "--steps",
-        str(LENGTH),
-        "--threads",
-        "1",
-        "--seconds",
-        "20",
-        "--json",
-    ]
-    found = run([*words, "--runtimes", "torch", "onnxruntime", "int8"], capture=True)
+    words = f"--batch 1 --steps {LENGTH} --threads 1 --seconds 20 --json --runtimes torch onnxruntime int8"
+    found = run(["measure", str(folder), *words.split()], capture=True)
     return {row["runtime"]: row["milliseconds"] for row in json.loads(found)["measured"]}
 
 
@@ -159,11 +153,16 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", help="names of runs; all that have no result yet if none is given")
     parser.add_argument("--steps", type=int, help="updates of every run; the recipe's own if not given")
     parser.add_argument("--table", action="store_true", help="only write the page again")
+    parser.add_argument("--latency", action="store_true", help="only measure the times of runs that have ended again")
     options = parser.parse_args()
     if unknown := set(options.runs) - RECIPES.keys():
         parser.error(f"no run is called {', '.join(sorted(unknown))}. There are {', '.join(RECIPES)}.")
     done = json.loads(PATH.read_text())["runs"] if PATH.exists() else {}
-    for name in [] if options.table else options.runs or [name for name in RECIPES if name not in done]:
+    for name in (options.runs or done) if options.latency else []:
+        write_down(name, done[name] | speed(RUNS / f"squad-{name}"))
+    for name in (
+        [] if options.table or options.latency else options.runs or [name for name in RECIPES if name not in done]
+    ):
         write_down(name, train(name, options.steps))
     write_page()
 
