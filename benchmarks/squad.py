@@ -6,8 +6,8 @@
     python benchmarks/squad.py --table            # only write the page again
 
 Each run is a `leanrnn train` command and goes on where it was interrupted, so several sittings are one run; the result
-is written down when it ends, with times of batch 1 (again, on a quiet machine: --latency). SQuAD and GloVe are found through
-LEANRNN_DATA.
+is written down when it ends, with times of batch 1 (again, on a quiet machine: --latency). SQuAD and GloVe are found
+through LEANRNN_DATA.
 """
 
 from __future__ import annotations
