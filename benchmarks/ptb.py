@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from common import DOCS, RESULTS, ROOT, environment, put
+from safetensors.torch import load_file
 
 from leanrnn.recipes import Config, named
 from leanrnn.recipes.model import GATES
@@ -113,9 +114,15 @@ def train(size: str, name: str, widths: list[int]) -> dict[str, Any]:
         "command": shlex.join(words),
         "config": config["config"],
         **{key: result[key] for key in kept if key in result},
+        **({"zeros": zeros(folder / "model.safetensors")} if config["config"]["penalty"] == "l1" else {}),
         "epochs": [{key: line[key] for key in ("rate", "train", "valid", "widths", "alive")} for line in epochs],
         "course": course([line for line in lines if line["kind"] == "interval"]),
     }
+
+
+def zeros(path: Path) -> dict[str, float]:
+    """Part of the numbers of every matrix that is zero."""
+    return {name: round(float((w == 0).float().mean()), 3) for name, w in load_file(path).items() if w.dim() == 2}
 
 
 def course(intervals: list[dict[str, Any]]) -> list[dict[str, Any]]:
