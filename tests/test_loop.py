@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import DENSE, SPARSE, WORDS, epochs, go, settings, tiny_text
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from leanrnn.errors import RunError
 from leanrnn.recipes.loop import train
@@ -122,6 +123,50 @@ def test_dropout_may_grow_when_the_penalty_is_lowered(tmp_path, config):
         assert found[4] == pytest.approx([0.5] * 3) if not config.follow else 0.2 < found[4][1] < found[4][0] == 0.5
         assert not more or found[2][0] == pytest.approx(0.1)
     assert same(tmp_path / "0", tmp_path / "1")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [DENSE, SPARSE, replace(SPARSE, afterwards=0.25), replace(SPARSE, afterwards=0.25, penalised=1, best=True)],
+    ids=["dense", "recovering", "penalised", "best"],
+)
+def test_the_average_is_what_counts(tmp_path, config):
+    config = replace(config, average=0.98, rate=1.0)
+    events = epochs(go(tmp_path / "whole", config))
+    alone = epochs(go(tmp_path / "alone", replace(config, average=0.0)))
+    begun = config.penalised if config.sparse else 0
+    assert [e.valid for e in events[:begun]] == [e.valid for e in alone[:begun]]  # the steps are the same ones
+    assert [e.train for e in events] == [e.train for e in alone]
+    assert events[-1].valid < alone[-1].valid
+    result = json.loads((tmp_path / "whole" / "result.json").read_text())
+    assert result["valid"] == pytest.approx(min(e.valid for e in events) if config.best else events[-1].valid, rel=1e-4)
+    assert result["difference"] < 1e-4 and result["widths"] == list(events[-1].widths.values())[1:]
+    while not (tmp_path / "parts" / "result.json").exists():
+        go(tmp_path / "parts", config, steps=61)
+    assert same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_the_average_by_hand(tmp_path):
+    """Of a short run: every step's weights, weighted as the setting says."""
+    config = replace(DENSE, average=0.9, epochs=1, compact=0)
+    seen = []
+
+    def look(optimizer, args, kwargs):
+        seen.append([p.detach().clone() for group in optimizer.param_groups for p in group["params"]])
+
+    handle = register_optimizer_step_post_hook(look)
+    try:
+        go(tmp_path, config)
+    finally:
+        handle.remove()
+    model = load_language_model(tmp_path / "model.safetensors")
+    trained = [p for p in model.parameters() if p.requires_grad]
+    average = [p.clone() for p in language_model(config, WORDS).parameters() if p.requires_grad]
+    for n, weights in enumerate(seen):
+        keep = min(0.9, (n + 1) / (n + 10))
+        average = [a * keep + w * (1 - keep) for a, w in zip(average, weights, strict=True)]
+    for expected, found in zip(average, trained, strict=True):
+        torch.testing.assert_close(found, expected)
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path):

@@ -13,6 +13,7 @@ from asked import TINY, write_squad
 import leanrnn
 from leanrnn.cli import main
 from leanrnn.recipes import RECIPES
+from leanrnn.recipes.average import follow_
 from leanrnn.recipes.events import Answered, Evaluation
 from leanrnn.recipes.squad.config import SquadConfig
 from leanrnn.recipes.squad.data import Squad, read
@@ -113,7 +114,7 @@ def test_dead_in_training_is_dead_in_the_average(data):
     assert job.model.widths == job.average.widths and job.model.widths["modelling2.bwd.l0"] == 11
     torch.testing.assert_close(all_scores(job.model, given), before)
     assert job.average.words.glove is job.model.words.glove  # there is one of it
-    job.follow(0.5)
+    follow_(job.average, job.model, 0.5)
 
 
 def test_recipes():

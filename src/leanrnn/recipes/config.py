@@ -85,13 +85,15 @@ class Config:
     """Largest norm of all gradients together."""
     l2: float = 0.0
     """Weight of half the square of all parameters in the loss."""
+    average: float = 0.0
+    """Part that an average of the weights, which is what is judged and kept, keeps of itself at every step; 0: none.
+    In a sparse run it begins with the epochs in which survivors recover."""
     best: bool = False
     """Keep the model of the epoch with the best validation perplexity; otherwise that of the last."""
     seed: int = 1
     """Of the first weights and of dropout."""
     precision: Precision = "float32"
-    """Of products of matrices in training. bfloat16 is faster on processors that have it; weights, penalty and every
-    evaluation stay in single precision."""
+    """Of products of matrices in training; bfloat16 is faster where a processor has it. All else stays float32."""
 
     strength: float = 0.0
     """Weight of the penalty; 0 is a dense run."""
@@ -143,7 +145,12 @@ class Config:
     def keep_at(self, epoch: int) -> float:
         """What dropout leaves in an epoch, counted from 0."""
         recovers = self.sparse and 0 < self.penalised <= epoch
-        return self.keep_afterwards if recovers and self.keep_afterwards else self.keep
+        return (recovers and self.keep_afterwards) or self.keep
+
+    @property
+    def averaged_from(self) -> int:
+        """The epoch with which the average of the weights begins; -1 for never."""
+        return -1 if not self.average else self.penalised * self.sparse
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; :meth:`from_json` reads it back."""
@@ -217,6 +224,8 @@ def _check(config: Config) -> None:
         raise ConfigError(f"keep_widths are {config.keep_widths}. Keep at least one unit of every layer.")
     if not 0 < config.keep <= 1:
         raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
+    if not 0 <= config.average < 1:
+        raise ConfigError(f"average is {config.average}. Give a part below 1; 0 is no average.")
     if not 0 <= config.keep_afterwards <= 1:
         raise ConfigError(f"keep_afterwards is {config.keep_afterwards}. Give a probability, or 0 to leave `keep` on.")
     for name in ("drop_word", "drop_input", "drop_hidden", "drop_output"):

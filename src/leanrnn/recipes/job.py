@@ -11,6 +11,7 @@ from torch import Tensor
 
 import leanrnn
 from leanrnn.errors import RunError
+from leanrnn.recipes.average import average_of, put_back_, stored
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.model import (
     LanguageModel,
@@ -43,6 +44,8 @@ class Job:
     about: dict[str, Any]
     """What a file of the model says of itself: the settings it was built with, and its words."""
     sparsifier: leanrnn.Sparsifier | None = None
+    average: LanguageModel | None = None
+    """Its weights, averaged over the last steps: what is judged, if there is one."""
     state: State | None = None
     """Carried from window to window; none at the start of an epoch."""
     epoch: int = 0
@@ -60,6 +63,18 @@ class Job:
     """Perplexity of the validation text after every epoch."""
     difference: float = 0.0
     """The largest there was between the scores of the model with dead components and without them, when they went."""
+
+    @property
+    def judged(self) -> LanguageModel:
+        """What is validated, and in the end tested and kept."""
+        return self.model if self.average is None else self.average
+
+    def begin_average(self) -> None:
+        """From now on there is one; what is cut out of the model is cut out of it."""
+        self.average = average_of(self.model)
+        if self.sparsifier:
+            self.sparsifier.detach()
+            self.sparsifier.attach(self.optimizer, copies=[self.average])
 
 
 def begun(config: Config, text: Text, per_epoch: int, start: Path | None, device: torch.device) -> Job:
@@ -100,6 +115,9 @@ def resumed(config: Config, run: Run, per_epoch: int, device: torch.device) -> J
         setattr(job, name, data[name])
     job.optimizer.load_state_dict(packed(data["optimizer"], tensors))
     job.losses = tensors["losses"].clone()
+    if data.get("averaged"):
+        job.begin_average()
+        put_back_(job.judged, tensors)
     named = [[f"state.{i}.{part}" for part in PARTS] for i in range(data["layers"])]
     job.state = [state_of([tensors[name].clone() for name in names if name in tensors]) for names in named] or None
     torch.set_rng_state(found.tensors["random"])
@@ -115,9 +133,11 @@ def saved(job: Job, run: Run, step: int) -> None:
         tensors["random_there"] = torch.get_device_module(device).get_rng_state()
     for i, state in enumerate(job.state or ()):
         tensors |= {f"state.{i}.{part}": tensor for part, tensor in zip(PARTS, parts_of(state), strict=False)}
+    tensors |= stored(job.average) if job.average is not None else {}
     data = {
         **{name: getattr(job, name) for name in NUMBERS},
         "layers": len(job.state or ()),
+        "averaged": job.average is not None,
         "dropout": job.model.drops,
         "optimizer": unpacked(job.optimizer.state_dict(), tensors),
         "sparsifier": job.sparsifier.state_dict() if job.sparsifier else None,

@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.errors import RunError
+from leanrnn.recipes.average import follow_
 from leanrnn.recipes.config import Config
 from leanrnn.recipes.events import Epoch, Interval, check_finite
 from leanrnn.recipes.job import Job, begun, resumed, saved
@@ -70,7 +71,7 @@ def train(
                     return
         event = _end_of_epoch(job, config, text, per_epoch)
         if config.best and event.valid <= min(job.valid):
-            leanrnn.save(job.model, run.folder / BEST, about=job.about)
+            leanrnn.save(job.judged, run.folder / BEST, about=job.about)
         run.log({"kind": "epoch", **asdict(event)})
         saved(job, run, job.epoch * per_epoch)
         last = time.monotonic()
@@ -96,6 +97,8 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         torch.manual_seed(config.seed * 1_000_003 + job.epoch)
         if config.penalised and job.epoch == config.penalised:
             _recover(job, config, rows)
+        if job.epoch == config.averaged_from:
+            job.begin_average()
     model, optimizer = job.model.train(), job.optimizer
     for group in optimizer.param_groups:
         group["lr"] = config.rate_at(job.epoch)
@@ -118,6 +121,9 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()
+        if job.average is not None:
+            done = (job.epoch - config.averaged_from) * per_epoch + i
+            follow_(job.average, model, min(config.average, (done + 1) / (done + 10)))  # at first it forgets faster
         job.state = detached(state)
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
@@ -184,7 +190,7 @@ def _interval(job: Job, config: Config, per_epoch: int, losses: list[float]) -> 
 
 def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch:
     """Validate, and get ready for the next."""
-    valid = perplexity(job.model, text.valid, config.batch, config.window)
+    valid = perplexity(job.judged, text.valid, config.batch, config.window)
     train = math.exp(min(job.total / per_epoch / config.window, 700.0))
     alive = {la.name: la.alive for la in job.sparsifier.status().layers} if job.sparsifier else _widths(job)
     step, rate = (job.epoch + 1) * per_epoch, config.rate_at(job.epoch)
@@ -197,7 +203,10 @@ def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch
 
 def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
-    model, rows = job.model.eval(), streams(text.valid, config.batch).to(job.losses.device)
+    rows = streams(text.valid, config.batch).to(job.losses.device)
+    if job.average is not None and job.sparsifier:
+        _compact(job, config, rows)  # what is dead in training is not quite zero in the average
+    model = job.judged.eval()
     groups = job.sparsifier.groups if job.sparsifier else None
     if config.best:
         model = load_language_model(run.folder / BEST).to(job.losses.device).eval()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 import leanrnn
 from leanrnn.errors import CheckpointError, RunError
+from leanrnn.recipes.average import average_of, put_back_, stored
 from leanrnn.recipes.job import packed, unpacked
 from leanrnn.recipes.squad.config import SquadConfig
 from leanrnn.recipes.squad.data import Inputs, Squad, Vocabulary
@@ -54,13 +54,6 @@ class Job:
     """F1 at every evaluation."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Weights in a group of every layer when training began."""
-
-    @torch.no_grad()
-    def follow(self, keep: float) -> None:
-        """Let the average follow the model by a step."""
-        pairs = zip(self.average.parameters(), self.model.parameters(), strict=True)
-        kept, now = zip(*((a, p) for a, p in pairs if p.requires_grad), strict=True)
-        torch._foreach_lerp_(kept, now, 1 - keep)
 
 
 def example(vocabulary: Vocabulary, batch: int = 2, tokens: int = 4, asked: int = 3) -> Inputs:
@@ -113,10 +106,7 @@ def resumed(config: SquadConfig, run: Run, device: torch.device) -> Job | None:
         setattr(job, name, data[name])
     job.optimizer.load_state_dict(packed(data["optimizer"], tensors))
     job.losses = tensors["losses"].clone()
-    with torch.no_grad():
-        for name, parameter in job.average.named_parameters():
-            if parameter.requires_grad:
-                parameter.copy_(tensors[f"average.{name}"])
+    put_back_(job.average, tensors)
     torch.set_rng_state(found.tensors["random"])
     if "random_there" in tensors:
         torch.get_device_module(device).set_rng_state(found.tensors["random_there"])
@@ -128,7 +118,7 @@ def saved(job: Job, run: Run) -> None:
     tensors = {"losses": job.losses, "random": torch.get_rng_state()}
     if (device := job.losses.device).type != "cpu":  # dropout there has a state of its own
         tensors["random_there"] = torch.get_device_module(device).get_rng_state()
-    tensors |= {f"average.{name}": p.detach() for name, p in job.average.named_parameters() if p.requires_grad}
+    tensors |= stored(job.average)
     data = {
         **{name: getattr(job, name) for name in NUMBERS},
         "dropout": [job.model.dropout.p, job.model.characters.dropout.p],
@@ -192,7 +182,7 @@ def _job(
     model.to(device)
     # The vectors of GloVe never change: there need not be two of them.
     shared = {id(model.words.glove): model.words.glove} if config.scope != "all" else {}
-    average = copy.deepcopy(model, shared).eval()
+    average = average_of(model, shared)
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=config.rate)
     sparsifier = _sparsifier(config, groups, sizes).attach(optimizer, copies=[average]) if groups else None
     interval = max(1, min(50, config.evaluate))

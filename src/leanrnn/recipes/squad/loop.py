@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.disk import write_whole
+from leanrnn.recipes.average import follow_
 from leanrnn.recipes.events import Answered, Evaluation, check_finite
 from leanrnn.recipes.precision import products
 from leanrnn.recipes.squad.config import SquadConfig
@@ -96,7 +97,7 @@ def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> 
     job.optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     job.optimizer.step()
-    job.follow(config.average)
+    follow_(job.average, job.model, config.average)
     job.step += 1
     if job.sparsifier and config.compact and job.step % config.compact == 0:
         _compact(job, batch, device)

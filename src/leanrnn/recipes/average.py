@@ -1,0 +1,51 @@
+"""A second set of weights that follows the first slowly: the noise of single steps is not in it.
+
+At a learning rate that still moves, the average is far better than the weights it follows; so there is less to gain by
+lowering the rate, and training can go on learning for longer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["average_of", "follow_", "put_back_", "stored"]
+
+Module = TypeVar("Module", bound=nn.Module)
+PREFIX = "average."
+
+
+def average_of(model: Module, shared: Mapping[int, object] | None = None) -> Module:
+    """A copy to begin with, which is never trained; tensors in ``shared``, by their id, are the same in both. ::
+
+    average = average_of(model)
+    """
+    return copy.deepcopy(model, dict(shared or {})).eval()
+
+
+@torch.no_grad()
+def follow_(average: nn.Module, model: nn.Module, keep: float) -> None:
+    """Let the average keep this part of itself, and take the rest from the model. ::
+
+    follow_(average, model, 0.999)  # after every step of the optimizer
+    """
+    pairs = zip(average.parameters(), model.parameters(), strict=True)
+    kept, now = zip(*((a, p) for a, p in pairs if p.requires_grad), strict=True)
+    torch._foreach_lerp_(kept, now, 1 - keep)
+
+
+def stored(average: nn.Module) -> dict[str, Tensor]:
+    """What a checkpoint holds of it."""
+    return {f"{PREFIX}{name}": p.detach() for name, p in average.named_parameters() if p.requires_grad}
+
+
+@torch.no_grad()
+def put_back_(average: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """The reverse of it."""
+    for name, parameter in average.named_parameters():
+        if parameter.requires_grad:
+            parameter.copy_(tensors[f"{PREFIX}{name}"])
