@@ -55,16 +55,17 @@ MEDIUM: Runs = {
 
 def highway(name: str) -> Runs:
     """The paper's table 2: dense, four strengths, and a dense model of the width that the second one learns."""
-    strengths = {f"iss-{value}": (f"{name}-iss", ["--strength", value]) for value in ("4e-3", "5e-3", "6e-3", "7e-3")}
-    return {"dense": (name, []), **strengths, "lean": (f"{name}-lean", []), "direct": (f"{name}-direct", [])}
+    values = ("4e-3", "5e-3", "6e-3", "7e-3")
+    strengths = {f"iss-{value}": (f"{name}-iss", ["--strength", value, *HALF]) for value in values}
+    return {"dense": (name, HALF), **strengths, "lean": (f"{name}-lean", HALF), "direct": (f"{name}-direct", HALF)}
 
 
 def other(name: str) -> Runs:
     """A cell that the paper has no table of."""
-    return {"dense": (name, []), **{kind: (f"{name}-{kind}", []) for kind in ("iss", "lean", "direct")}}
+    return {"dense": (name, HALF), **{kind: (f"{name}-{kind}", HALF) for kind in ("iss", "lean", "direct")}}
 
 
-WIDER = ["--embedding", "300", "--widths", "300"]
+WIDER = ["--embedding", "300", "--widths", "300", *HALF]
 """Start wider than the dense model, and let the penalty find the width."""
 SIZES: dict[str, Runs] = {
     "small": SMALL,
@@ -95,8 +96,9 @@ def command(size: str, name: str, widths: list[int]) -> list[str]:
         first = [] if len(widths) == len(dense_of(size).widths) else widths[:1]
         first = widths if dense_of(size).tied else first
         layers = widths[-len(dense_of(size).widths) :]
-        more = [*(["--embedding", str(first[0])] if first else []), "--widths", *map(str, layers)]
-    elif name == "direct" and not more:
+        precision = HALF if more[-2:] == HALF else []
+        more = [*(["--embedding", str(first[0])] if first else []), "--widths", *map(str, layers), *precision]
+    elif name == "direct" and "--widths" not in more:
         raise SystemExit(f"{size} direct: give the widths that another run learned with --widths.")
     return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(threads(size)), *more]
 
