@@ -1,7 +1,6 @@
 """A second set of weights that follows the first slowly: the noise of single steps is not in it.
 
-At a learning rate that still moves, the average is far better than the weights it follows; so there is less to gain by
-lowering the rate, and training can go on learning for longer.
+At a high learning rate the average is better than the weights it follows, so training can stay there for longer.
 """
 
 from __future__ import annotations
