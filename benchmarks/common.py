@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from leanrnn.deploy.int8 import has_vnni
+
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 
@@ -25,6 +27,7 @@ def environment() -> dict[str, Any]:
     """Processor, threads and versions; nothing that names the machine."""
     return {
         "processor": _processor(),
+        "instructions": instructions(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -33,17 +36,27 @@ def environment() -> dict[str, Any]:
     }
 
 
+def instructions() -> str:
+    """What the processor has for products of matrices: ``AVX2``, or ``AVX512 VNNI``."""
+    return f"{torch.backends.cpu.get_cpu_capability()}{' VNNI' * has_vnni()}"
+
+
 def spread(values: Sequence[float]) -> dict[str, float]:
     """Median and quartiles."""
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return {"median": middle, "q25": low, "q75": high}
 
 
-def write(path: Path, result: dict[str, Any]) -> None:
-    """Result with the command and the environment, as JSON."""
+def told(result: dict[str, Any]) -> dict[str, Any]:
+    """Result with the command and the environment."""
     command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    return {"command": command, "environment": environment(), **result}
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """The same as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"command": command, "environment": environment(), **result}, indent=2) + "\n")
+    path.write_text(json.dumps(told(result), indent=2) + "\n")
 
 
 def count(model: nn.Module) -> int:

@@ -6,12 +6,13 @@ python benchmarks/paper_speedup.py --runs 100
 Weights are random: time does not depend on them. The models take turns, in onnxruntime with single precision and with
 weights of eight bits; memory for the scores is held from run to run. The last columns tell how far that is from what
 the machine can do: the same matrix products alone, each as large as the model has it, one after the other, by the same
-runtime.
+runtime. Ratios depend on the processor: a result is kept for every set of instructions it was measured with.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import onnx
 import onnxruntime
 import torch
-from common import DOCS, RESULTS, ROOT, put, spread, table, write
+from common import DOCS, RESULTS, ROOT, instructions, put, spread, table, told
 
 import leanrnn
 from leanrnn.deploy.files import inputs_for, said, session
@@ -112,21 +113,28 @@ def run(folder: Path, runs: int, embedding: int, scale: float, words: int) -> di
     return {"runs": runs, "batch": BATCH, "steps": STEPS, "embedding": embedding, "models": facts, "measured": measured}
 
 
-def page(result: dict[str, Any]) -> str:
+def page(processors: dict[str, Any]) -> str:
     """The table of docs/reproduce.md."""
+    head = ["processor", "widths", "weights", "mult-adds a word", "ms (quartiles)", "times faster", "in the paper"]
+    rows = [row for name, result in processors.items() for row in lines(name, result)]
+    return table([*head, "GFLOPS", "GFLOPS of the products alone"], rows)
+
+
+def lines(processor: str, result: dict[str, Any]) -> list[list[str]]:
+    """Of one processor."""
     rows = []
     for name, each in result["measured"].items():
         model, kind = name.rsplit(" ", 1)
         facts, ms = result["models"][model], each["milliseconds"]
         exact = kind == "float32"
         rows.append([
-            "1500, 1500" if model == "dense" else model, kind, f"{facts['mult_adds'] / BATCH / STEPS / 1e6:.2f} M",
+            processor, "1500, 1500" if model == "dense" else model, kind,
+            f"{facts['mult_adds'] / BATCH / STEPS / 1e6:.2f} M",
             f"{ms['median']:.1f} ({ms['q25']:.1f} to {ms['q75']:.1f})", f"{each['speedup']:.2f}",
             str(PAPER.get(model, "")) if exact else "", f"{facts['gflops']:.0f}" if exact else "",
             f"{facts['gflops_of_the_products_alone']:.0f}" if exact else "",
         ])  # fmt: skip
-    head = ["widths", "weights", "mult-adds a word", "ms (quartiles)", "times faster", "in the paper", "GFLOPS"]
-    return table([*head, "GFLOPS of the products alone"], rows)
+    return rows
 
 
 def main() -> None:
@@ -140,10 +148,13 @@ def main() -> None:
     hold_memory()
     with tempfile.TemporaryDirectory() as folder:
         result = run(Path(folder), options.runs, round(1500 * options.scale), options.scale, options.words)
-    write(options.out, result)
-    print(page(result))
+    known = json.loads(options.out.read_text()) if options.out.exists() else {"processors": {}}
+    known["processors"][instructions()] = told(result)
+    options.out.write_text(json.dumps(known, indent=2) + "\n")
+    text = page(known["processors"])
+    print(text)
     if options.out.parent == RESULTS:
-        put({DOCS / "reproduce.md": page(result), ROOT / "README.md": page(result)}, "speedup")
+        put({DOCS / "reproduce.md": text, ROOT / "README.md": text}, "speedup")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Recipes of other cells than the LSTM: their models, their runs, and what comes after."""
 
+import copy
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,13 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import SPARSE, WORDS, go, tiny_text, write_book
+from torch import nn
 
 import leanrnn
 from leanrnn.cli import main
 from leanrnn.errors import ConfigError
 from leanrnn.measure import mult_adds
 from leanrnn.recipes import Config, named
-from leanrnn.recipes.dropout import LockedDropout, WordDropout
+from leanrnn.recipes.dropout import LockedDropout, RecurrentDropout, WordDropout
+from leanrnn.recipes.events import Epoch
 from leanrnn.recipes.model import costs, language_model, load_language_model
 from leanrnn.recipes.onnx import export_language_model
 from leanrnn.recipes.perplexity import perplexity
@@ -42,7 +45,7 @@ def test_the_papers_highway_network():
     assert sparse.drop_factor == 0.6 and sparse.threshold == 4e-4 and not sparse.everywhere
     small = replace(sparse, embedding=8, widths=(8,))
     model = language_model(small, 20)
-    assert model.drops == pytest.approx([0, 0, 0.45, 0.15, 0.15, 0.45])
+    assert model.drops == pytest.approx([0, 0, 0.45, 0.15, 0.15, 0.45, 0])
     (layer,) = leanrnn.discover(model, torch.zeros(3, 2, dtype=torch.long))
     assert (layer.name, layer.width) == ("layers.0.l0", 8)
     assert layer.group_size == 20 + 4 * 8 + 10 * 4 * 8  # with 10000 words and 830 units 46520
@@ -99,6 +102,40 @@ def test_masks():
     assert torch.equal(LockedDropout(0.5).eval()(torch.ones(3, 2, 8)), torch.ones(3, 2, 8))
 
 
+@pytest.mark.parametrize("made", [nn.LSTM, nn.GRU, nn.RNN, lambda n, m: nn.RNN(n, m, nonlinearity="relu")])
+@pytest.mark.parametrize("carried", [False, True])
+def test_recurrent_dropout_is_a_layer_with_fewer_weights(made, carried):
+    layer, x = made(3, 5).double(), torch.randn(7, 2, 3, dtype=torch.float64)
+    with torch.no_grad():
+        state = layer(x)[1] if carried else None
+    dropped = RecurrentDropout(0.4)
+    torch.manual_seed(0)
+    mask = nn.functional.dropout(torch.ones_like(layer.weight_hh_l0), 0.4)
+    fewer = copy.deepcopy(layer)
+    fewer.weight_hh_l0.data *= mask
+    torch.manual_seed(0)
+    y, after = dropped(layer, x, state)
+    expected, then = fewer(x, state)
+    assert 0 < (mask == 0).sum() < mask.numel()
+    torch.testing.assert_close((y, after), (expected, then), rtol=1e-12, atol=1e-12)
+    y.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(layer.weight_hh_l0.grad, fewer.weight_hh_l0.grad * mask, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(layer.weight_ih_l0.grad, fewer.weight_ih_l0.grad, rtol=1e-12, atol=1e-12)
+    assert torch.equal(dropped.eval()(layer, x, state)[0], layer(x, state)[0])
+
+
+def test_recurrent_dropout_begins_when_survivors_recover(tmp_path):
+    config = replace(CONFIGS["gru"], drop_recurrent=0.3, penalised=2, afterwards=0.25)
+    assert [config.drop_recurrent_at(epoch) for epoch in range(3)] == [0, 0, 0.3]
+    always = (replace(config, strength=0.0), replace(config, penalised=0))
+    assert [each.drop_recurrent_at(0) for each in always] == [0.3, 0.3]
+    events = [e for e in go(tmp_path / "with", config) if isinstance(e, Epoch)]
+    plain = [e for e in go(tmp_path / "without", replace(config, drop_recurrent=0.0)) if isinstance(e, Epoch)]
+    assert [e.train for e in events[:2]] == [e.train for e in plain[:2]] and events[2].train != plain[2].train
+    assert torch.isfinite(torch.tensor(events[2].valid))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -107,6 +144,11 @@ def test_masks():
         ({"widths": (0,)}, "at least one unit"),
         ({"tied": True, "widths": (200, 100)}, "Give both one width"),
         ({"drop_word": 1.0}, "drop_word is 1.0, times 1.0. Give a probability below 1"),
+        ({"drop_recurrent": 1.0}, "drop_recurrent is 1.0. Give a probability below 1; 0 is none."),
+        (
+            {"cell": "rhn", "drop_recurrent": 0.1},
+            "drop_recurrent is for lstm, gru and rnn. The cell",
+        ),
         ({"l2": -1.0}, "l2 is -1.0"),
     ],
 )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from leanrnn.errors import ConfigError
 from leanrnn.measure import mult_adds
 from leanrnn.recipes import RECIPES, Config, named
-from leanrnn.recipes.config import changed, from_toml
 from leanrnn.recipes.model import LanguageModel, costs
+from leanrnn.recipes.settings import changed, from_toml
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -17,7 +17,7 @@ import tyro
 
 from leanrnn.errors import ConfigError
 from leanrnn.recipes import Config, named
-from leanrnn.recipes.config import from_toml
+from leanrnn.recipes.settings import from_toml
 
 __all__ = ["Train", "parse_train"]
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from leanrnn.errors import ConfigError
+from leanrnn.recipes.settings import changed
 
-__all__ = ["Config", "changed", "from_toml"]
+__all__ = ["Cell", "Config", "Precision"]
 
 Corpus = Literal["ptb", "text", "python"]
 Rate = Literal["decay", "thirds", "line"]
 Cell = Literal["lstm", "gru", "rnn", "rhn"]
 Precision = Literal["float32", "bfloat16"]
-Settings = TypeVar("Settings")
-"""The settings of some recipe: a frozen dataclass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +57,11 @@ class Config:
     """The same for the state that its gates read."""
     drop_output: float = 0.0
     """The same for the numbers that the scores are made of; any cell may have it."""
+    drop_recurrent: float = 0.0
+    """Of LSTM, GRU and RNN: that a weight from state to state is dropped, the same one in a whole window. In a sparse
+    run it begins with the epochs in which survivors recover."""
     drop_factor: float = 1.0
-    """Of those four. The paper's sparse runs have 0.6."""
+    """Of the four before the last. The paper's sparse runs have 0.6."""
     follow: bool = False
     """Let dropout fall with the widths: by the root of the part of units that is left."""
 
@@ -144,13 +143,21 @@ class Config:
 
     def keep_at(self, epoch: int) -> float:
         """What dropout leaves in an epoch, counted from 0."""
-        recovers = self.sparse and 0 < self.penalised <= epoch
-        return (recovers and self.keep_afterwards) or self.keep
+        return (0 < self.recovers_from <= epoch and self.keep_afterwards) or self.keep
+
+    def drop_recurrent_at(self, epoch: int) -> float:
+        """The part of the weights from state to state that is dropped in an epoch, counted from 0."""
+        return self.drop_recurrent if epoch >= self.recovers_from else 0.0
+
+    @property
+    def recovers_from(self) -> int:
+        """The epoch with which survivors begin to recover, counted from 0; 0 if there is no such time."""
+        return self.penalised if self.sparse else 0
 
     @property
     def averaged_from(self) -> int:
         """The epoch with which the average of the weights begins; -1 for never."""
-        return -1 if not self.average else self.penalised * self.sparse
+        return self.recovers_from if self.average else -1
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; :meth:`from_json` reads it back."""
@@ -160,57 +167,6 @@ class Config:
     def from_json(cls, data: Mapping[str, Any]) -> Config:
         """The settings of a run folder, or of a TOML file."""
         return changed(cls(), data, "these settings")
-
-
-def changed(config: Settings, data: Mapping[str, Any], where: str) -> Settings:
-    """``config`` with other values for some of its names. An unknown name or a value of the wrong kind is an error that
-    says ``where``. ::
-
-        changed(Config(), {"widths": [300, 200]}, "my.toml")
-    """
-    given: Any = config  # any dataclass, which has no type of its own
-    hints = get_type_hints(type(config))
-    known = [field.name for field in fields(given)]
-    values = {}
-    for name, value in data.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(known)}."
-            raise ConfigError(f"{where}: there is no setting {name!r}.{hint}")
-        values[name] = _as(hints[name], value, f"{where}: {name}")
-    return cast(Settings, replace(given, **values))
-
-
-def from_toml(config: Settings, path: Path) -> Settings:
-    """``config`` with the settings of a TOML file. ::
-
-    from_toml(RECIPES["text"], Path("mine.toml"))
-    """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ConfigError(f"there is no file {path}. Give the path of a TOML file with settings.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}. Write one `name = value` a line.") from error
-    return changed(config, data, str(path))
-
-
-def _as(kind: Any, value: Any, where: str) -> Any:
-    """``value``, if it is of this kind; an integer is also a float, a list also a tuple."""
-    if get_args(kind) and isinstance(get_args(kind)[0], str):
-        if value in get_args(kind):
-            return value
-        raise ConfigError(f"{where} is {value!r}. Choose {' or '.join(get_args(kind))}.")
-    if kind is float and type(value) is int:
-        return float(value)
-    if kind == tuple[int, ...] and isinstance(value, (list, tuple)) and all(type(each) is int for each in value):
-        return tuple(value)
-    if kind in (int, float, bool, str) and type(value) is kind:
-        return value
-    name = (
-        "a list of whole numbers" if kind == tuple[int, ...] else {int: "a whole number", float: "a number"}.get(kind)
-    )
-    raise ConfigError(f"{where} is {value!r}. Give {name or 'true or false'}.")
 
 
 def _check(config: Config) -> None:
@@ -231,6 +187,10 @@ def _check(config: Config) -> None:
     for name in ("drop_word", "drop_input", "drop_hidden", "drop_output"):
         if not 0 <= (p := getattr(config, name)) * config.drop_factor < 1 or p < 0:
             raise ConfigError(f"{name} is {p}, times {config.drop_factor}. Give a probability below 1; 0 is none.")
+    if not 0 <= config.drop_recurrent < 1:
+        raise ConfigError(f"drop_recurrent is {config.drop_recurrent}. Give a probability below 1; 0 is none.")
+    if config.cell == "rhn" and config.drop_recurrent:
+        raise ConfigError("drop_recurrent is for lstm, gru and rnn. The cell rhn has drop_hidden.")
     if config.cell != "rhn" and (config.depth > 1 or config.drop_input or config.drop_hidden):
         raise ConfigError(f"depth, drop_input and drop_hidden are for the cell rhn, and this is {config.cell}.")
     if config.tied and config.embedding != config.widths[-1]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-__all__ = ["LockedDropout", "WordDropout"]
+__all__ = ["LockedDropout", "RecurrentDropout", "WordDropout"]
 
 
 class LockedDropout(nn.Module):
@@ -45,3 +47,29 @@ class WordDropout(nn.Module):
         same = words[:, None] == words  # (step, other step, batch)
         first = torch.where(same, steps, len(words)).amin(0)
         return x * mask.gather(0, first[..., None])
+
+
+class RecurrentDropout(nn.Module):
+    """Single weights from state to state, the same for all steps and sequences (Merity et al., 2018): unlike masks of
+    the state itself it leaves the layer one call. ::
+
+        RecurrentDropout(0.3)(nn.LSTM(200, 200), torch.zeros(35, 20, 200))
+    """
+
+    def __init__(self, p: float = 0.3) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, layer: nn.Module, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """What the layer (LSTM, GRU or RNN, one layer, one direction) gives; without training, with all its weights."""
+        if not self.training or not self.p or not isinstance(layer, nn.RNNBase):
+            found: tuple[Tensor, Any] = layer(x, state)
+            return found
+        weights = [dropout(w, self.p) if name == "weight_hh_l0" else w for name, w in layer.named_parameters()]
+        first = x.new_zeros(1, x.size(1), layer.hidden_size)
+        how = (weights, True, 1, 0.0, True, False, False)
+        if isinstance(layer, nn.LSTM):
+            y, h, c = torch.lstm(x, (first, first) if state is None else state, *how)
+            return y, (h, c)
+        call = {"GRU": torch.gru, "RNN_TANH": torch.rnn_tanh, "RNN_RELU": torch.rnn_relu}[layer.mode]
+        return call(x, first if state is None else state, *how)

@@ -151,10 +151,9 @@ def _compact(job: Job, config: Config, rows: Tensor) -> None:
 
 def _recover(job: Job, config: Config, rows: Tensor) -> None:
     """The penalty is lowered, or ends: then what is dead goes, and what is left is trained as any model would be."""
-    if config.keep_afterwards:
-        job.model.drops = drops(config, job.epoch)
-        if config.follow:
-            job.model.follow(config.keep_afterwards, config.widths)
+    job.model.drops = drops(config, job.epoch)
+    if config.follow:
+        job.model.follow(config.keep_at(job.epoch), config.widths)
     if job.sparsifier is not None and not config.afterwards:
         _compact(job, config, rows)
         job.sparsifier.detach()

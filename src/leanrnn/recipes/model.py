@@ -14,7 +14,7 @@ import leanrnn
 from leanrnn.errors import CheckpointError
 from leanrnn.layers import RecurrentHighway
 from leanrnn.recipes.config import Cell, Config
-from leanrnn.recipes.dropout import LockedDropout, WordDropout
+from leanrnn.recipes.dropout import LockedDropout, RecurrentDropout, WordDropout
 
 __all__ = [
     "LanguageModel", "State", "costs", "detached", "drops", "language_model", "load_language_model", "parts_of",
@@ -58,12 +58,13 @@ class LanguageModel(nn.Module):
             self.head.weight = self.embedding.weight
         self.dropouts = nn.ModuleList(nn.Dropout(1 - keep) for _ in range(len(widths) + 1))
         self.word_dropout, self.output_dropout = WordDropout(0.0), LockedDropout(0.0)
+        self.recurrent_dropout = RecurrentDropout(0.0)
 
     def forward(self, words: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Dropout hits what goes up; what goes on in time it hits only inside a highway layer."""
+        """Dropout hits what goes up; what goes on in time it hits inside a highway layer, and in weights."""
         x, after = self.dropouts[0](self.word_dropout(self.embedding(words), words)), []
         for i, layer in enumerate(self.layers):
-            x, kept = layer(x, None if state is None else state[i])
+            x, kept = self.recurrent_dropout(layer, x, None if state is None else state[i])
             x = self.dropouts[i + 1](x)
             after.append(kept)
         return self.head(self.output_dropout(x)), after
@@ -107,7 +108,7 @@ class LanguageModel(nn.Module):
         for layer in self.layers:
             if isinstance(layer, RecurrentHighway):
                 found += [(layer, "input_dropout"), (layer, "hidden_dropout")]
-        return [*found, (self.word_dropout, "p"), (self.output_dropout, "p")]
+        return [*found, (self.word_dropout, "p"), (self.output_dropout, "p"), (self.recurrent_dropout, "p")]
 
 
 def _layer(cell: Cell, inputs: int, width: int, depth: int) -> nn.Module:
@@ -136,9 +137,8 @@ def drops(config: Config, epoch: int = 0) -> list[float]:
     """What :attr:`LanguageModel.drops` is to be when an epoch begins."""
     factor, layers = config.drop_factor, len(config.widths)
     inside = [config.drop_input * factor, config.drop_hidden * factor] * layers if config.cell == "rhn" else []
-    return (
-        [1 - config.keep_at(epoch)] * (layers + 1) + inside + [config.drop_word * factor, config.drop_output * factor]
-    )
+    whole = [config.drop_word * factor, config.drop_output * factor, config.drop_recurrent_at(epoch)]
+    return [1 - config.keep_at(epoch)] * (layers + 1) + inside + whole
 
 
 def language_model(config: Config, words: int) -> LanguageModel:

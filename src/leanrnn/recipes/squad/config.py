@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from leanrnn.errors import ConfigError
-from leanrnn.recipes.config import Precision, changed
+from leanrnn.recipes.config import Precision
+from leanrnn.recipes.settings import changed
 
 __all__ = ["SquadConfig"]
 
