@@ -55,7 +55,7 @@ MEDIUM: Runs = {
 
 def highway(name: str, strengths: tuple[str, ...]) -> Runs:
     """The paper's table 2: dense, four strengths, and a dense model of the width that one of them learns. What is dead
-    leaves while training, which changes no number."""
+    leaves while training, for the sake of time; unlike in the paper it cannot come back."""
     sparse = {f"iss-{value}": (f"{name}-iss", ["--strength", value, "--compact", "200"]) for value in strengths}
     return {"dense": (name, []), **sparse, "lean": (f"{name}-lean", []), "direct": (f"{name}-direct", [])}
 
@@ -71,8 +71,8 @@ SIZES: dict[str, Runs] = {
     "small": SMALL,
     "medium": MEDIUM,
     "rhn": highway("ptb-rhn", ("4e-3", "5e-3", "6e-3", "7e-3")),
-    "rhn-medium": highway("ptb-rhn-medium", ("6e-3", "8e-3", "1e-2", "1.4e-2")),
-    "rhn-small": highway("ptb-rhn-small", ("1.2e-2", "1.6e-2", "2e-2", "2.6e-2"))
+    "rhn-medium": highway("ptb-rhn-medium", ("5e-3", "6e-3", "7e-3", "9e-3")),
+    "rhn-small": highway("ptb-rhn-small", ("6e-3", "8e-3", "1.1e-2", "1.6e-2"))
     | {"wider": ("ptb-rhn-small-lean", WIDER)},
     "gru-small": other("ptb-gru-small"),
     "gru-medium": other("ptb-gru-medium"),
