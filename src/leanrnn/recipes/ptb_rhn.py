@@ -32,8 +32,8 @@ DENSE = {
     ),
 }
 STRENGTH = {"ptb-rhn": 5e-3, "ptb-rhn-medium": 7e-3, "ptb-rhn-small": 1.1e-2}
-"""In the paper's table about 2.4 / strength units are left, at width 200 half of that: a narrower model needs more of it
-to lose any. The medium one has not been tried."""
+"""In the paper's table about 2.4 / strength units are left, at width 200 half of that: a narrower model needs more to
+lose any. The medium one has not been tried."""
 
 
 def _of(name: str) -> dict[str, Recipe]:
