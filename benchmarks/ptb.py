@@ -71,8 +71,8 @@ SIZES: dict[str, Runs] = {
     "small": SMALL,
     "medium": MEDIUM,
     "rhn": highway("ptb-rhn", ("4e-3", "5e-3", "6e-3", "7e-3")),
-    "rhn-medium": highway("ptb-rhn-medium", ("5e-3", "6e-3", "7e-3", "9e-3")),
-    "rhn-small": highway("ptb-rhn-small", ("6e-3", "8e-3", "1.1e-2", "1.6e-2"))
+    "rhn-medium": highway("ptb-rhn-medium", ("4e-3", "5e-3", "6e-3", "8e-3")),
+    "rhn-small": highway("ptb-rhn-small", ("5e-3", "7e-3", "1.1e-2", "1.6e-2"))
     | {"wider": ("ptb-rhn-small-lean", WIDER)},
     "gru-small": other("ptb-gru-small"),
     "gru-medium": other("ptb-gru-medium"),
