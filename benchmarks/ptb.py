@@ -97,8 +97,7 @@ def command(size: str, name: str, widths: list[int]) -> list[str]:
         first = [] if len(widths) == len(dense_of(size).widths) else widths[:1]
         first = widths if dense_of(size).tied else first
         layers = widths[-len(dense_of(size).widths) :]
-        precision = HALF if more[-2:] == HALF else []
-        more = [*(["--embedding", str(first[0])] if first else []), "--widths", *map(str, layers), *precision]
+        more = [*(["--embedding", str(first[0])] if first else []), "--widths", *map(str, layers)]
     elif name == "direct" and "--widths" not in more:
         raise SystemExit(f"{size} direct: give the widths that another run learned with --widths.")
     return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(threads(size)), *more]
