@@ -17,6 +17,7 @@ from leanrnn.errors import RunError
 from leanrnn.recipes.loop import train
 from leanrnn.recipes.model import LanguageModel, language_model, load_language_model
 from leanrnn.recipes.perplexity import perplexity
+from leanrnn.recipes.precision import has_bfloat16
 from leanrnn.runs import Run
 
 
@@ -239,6 +240,14 @@ def test_perplexity_is_that_of_the_whole_text_however_it_is_cut():
     assert not model.training
 
 
+def test_a_processor_without_half_the_bits_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    with pytest.raises(RunError, match="no products in bfloat16"):
+        go(tmp_path, replace(DENSE, precision="bfloat16"))
+    assert has_bfloat16(torch.device("cuda"))
+
+
+@pytest.mark.skipif(not has_bfloat16(torch.device("cpu")), reason="this processor has no products in bfloat16")
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn", "rhn"])
 def test_half_the_bits_learn_as_much(cell, tmp_path):
     """Products in bfloat16: about the same perplexity, another run all the same, gone on with to the same bits."""

@@ -15,6 +15,7 @@ from leanrnn.cli import main
 from leanrnn.recipes import RECIPES
 from leanrnn.recipes.average import follow_
 from leanrnn.recipes.events import Answered, Evaluation
+from leanrnn.recipes.precision import has_bfloat16
 from leanrnn.recipes.squad.config import SquadConfig
 from leanrnn.recipes.squad.data import Squad, read
 from leanrnn.recipes.squad.finish import all_scores
@@ -82,10 +83,14 @@ def test_compaction_cuts_model_moments_and_average_alike(data):
     assert result["exact"] > 60
 
 
+HALF = pytest.param(
+    replace(SPARSE, precision="bfloat16"),
+    marks=pytest.mark.skipif(not has_bfloat16(torch.device("cpu")), reason="this processor has no bfloat16"),
+)
+
+
 @pytest.mark.parametrize(
-    "config",
-    [SPARSE, replace(TINY, steps=40, keep=0.8, evaluate=15), replace(SPARSE, precision="bfloat16")],
-    ids=["sparse", "dense", "half"],
+    "config", [SPARSE, replace(TINY, steps=40, keep=0.8, evaluate=15), HALF], ids=["sparse", "dense", "half"]
 )
 def test_interrupted_runs_arrive_at_the_same_bits(data, config):
     assert go("whole", config, data)

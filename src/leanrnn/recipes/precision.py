@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import torch
 
+from leanrnn.errors import RunError
 from leanrnn.recipes.config import Precision
 
-__all__ = ["products"]
+__all__ = ["has_bfloat16", "products"]
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether its products may have half of the bits: of processors, those that oneDNN says it for (AVX-512). On others
+    its LSTM cannot be made, and products would be slower. ::
+
+        has_bfloat16(torch.device("cpu"))
+    """
+    return device.type != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def products(precision: Precision, device: torch.device) -> torch.autocast:
@@ -16,4 +26,6 @@ def products(precision: Precision, device: torch.device) -> torch.autocast:
         with products("bfloat16", words.device):
             scores, state = model(words, state)
     """
+    if precision == "bfloat16" and not has_bfloat16(device):
+        raise RunError("this processor has no products in bfloat16. Leave the setting precision at float32.")
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
