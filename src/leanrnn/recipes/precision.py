@@ -11,12 +11,14 @@ __all__ = ["has_bfloat16", "products"]
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether its products may have half of the bits: of processors, those that oneDNN says it for (AVX-512). On others
-    its LSTM cannot be made, and products would be slower. ::
+    """Whether its products may have half of the bits. Of processors only those that oneDNN says it for (on x86, with
+    AVX-512): on others it fails to make an LSTM. ::
 
         has_bfloat16(torch.device("cpu"))
     """
-    return device.type != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return True
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def products(precision: Precision, device: torch.device) -> torch.autocast:
