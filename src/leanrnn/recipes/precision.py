@@ -16,7 +16,7 @@ def has_bfloat16(device: torch.device) -> bool:
 
         has_bfloat16(torch.device("cpu"))
     """
-    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
+    if device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return True
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
