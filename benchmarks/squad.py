@@ -2,7 +2,8 @@
 
     python benchmarks/squad.py                    # every run that has no result yet
     python benchmarks/squad.py dense lean         # those
-    python benchmarks/squad.py --steps 4000       # all of them scaled to so many steps, in half of the bits
+    python benchmarks/squad.py --steps 4000       # all of them scaled to so many steps
+    python benchmarks/squad.py --precision bfloat16   # in half of the bits, where the processor has them
     python benchmarks/squad.py --table            # only write the page again
 
 Each run is a `leanrnn train` command and goes on where it was interrupted, so several sittings are one run; the result
@@ -48,20 +49,20 @@ PAPER = [
 ]
 
 
-def command(name: str, steps: int | None) -> list[str]:
+def command(name: str, steps: int | None, precision: str) -> list[str]:
     """The command line of a run, with its schedule scaled if it is to be shorter."""
     recipe, more = RECIPES[name]
     words = ["leanrnn", "train", recipe, "--out", f"runs/squad-{name}", "--threads", str(THREADS), *more]
+    words += [] if precision == "float32" else ["--precision", precision]
     if steps is None:
         return words
     scaled = ["--steps", str(steps), "--evaluate", str(max(1, steps // 10)), "--judged", "2000"]
-    scaled += ["--precision", "bfloat16"]
     return [*words, *scaled, *(["--penalised", str(steps * 6 // 10)] if recipe.endswith("-lean") else [])]
 
 
-def train(name: str, steps: int | None) -> dict[str, Any]:
+def train(name: str, steps: int | None, precision: str) -> dict[str, Any]:
     """Run it, or what is left of it; its result, its course, and the command."""
-    words = command(name, steps)
+    words = command(name, steps, precision)
     run(words[1:])
     folder = RUNS / f"squad-{name}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -152,6 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", help="names of runs; all that have no result yet if none is given")
     parser.add_argument("--steps", type=int, help="updates of every run; the recipe's own if not given")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="the same for all runs")
     parser.add_argument("--table", action="store_true", help="only write the page again")
     parser.add_argument("--latency", action="store_true", help="only measure the times of runs that have ended again")
     options = parser.parse_args()
@@ -163,7 +165,7 @@ def main() -> None:
     for name in (
         [] if options.table or options.latency else options.runs or [name for name in RECIPES if name not in done]
     ):
-        write_down(name, train(name, options.steps))
+        write_down(name, train(name, options.steps, options.precision))
     write_page()
 
 

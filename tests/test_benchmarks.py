@@ -218,3 +218,15 @@ def test_runs_of_all_cells_have_commands(monkeypatch):
     with pytest.raises(SystemExit, match="give the widths"):
         ptb.command("gru-small", "direct", [])
     assert ptb.mult_adds([830, 830], ptb.dense_of("rhn")) == 830 * 10_000 + 2 * 830 * 11 * 830
+
+
+def test_runs_of_question_answering_have_commands(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import squad
+
+    from leanrnn.recipes import RECIPES
+
+    assert all(recipe in RECIPES for recipe, _ in squad.RECIPES.values())
+    assert "--precision" not in squad.command("lean", 3000, "float32")
+    words = squad.command("lean", 3000, "bfloat16")
+    assert words[-2:] == ["--penalised", "1800"] and words[words.index("--precision") + 1] == "bfloat16"
