@@ -49,6 +49,7 @@ SMALL: Runs = {
 """Name of a run: the recipe, and what is different from it."""
 MEDIUM: Runs = {
     "lean": ("ptb-lstm-medium-lean", []),
+    "lean-tied": ("ptb-lstm-medium-lean-tied", []),
     "dense": ("ptb-lstm-medium", []),
 }
 

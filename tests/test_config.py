@@ -61,7 +61,6 @@ def test_a_line_ends_above_zero():
         ("widths = [0, 3]", "widths are (0, 3)"),
         ("keep_widths = [0, 3]", "keep_widths are (0, 3)"),
         ("keep = 0", "keep is 0.0. Give a probability above 0"),
-        ("keep_afterwards = 1.5", "keep_afterwards is 1.5. Give a probability, or 0 to leave `keep` on."),
         ("average = 1.0", "average is 1.0. Give a part below 1; 0 is no average."),
         ("keep = 'high'", "keep is 'high'. Give a number."),
         ("epochs = 2.5", "epochs is 2.5. Give a whole number."),

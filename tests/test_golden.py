@@ -35,6 +35,8 @@ def tiny(name: str) -> Config:
         sizes = sizes | {"epochs": 2, "constant": 1, "penalised": min(config.penalised, 1)}
     if config.cell == "rhn":
         sizes = sizes | {"widths": (12,), "depth": min(config.depth, 3)}
+    if config.tied:
+        sizes = sizes | {"embedding": sizes["widths"][-1]}
     strength = min(10 * config.strength, 0.015)
     penalty = {"strength": strength, "compact": min(config.compact, 20)} if config.sparse else {}
     return replace(config, **sizes, **penalty, group_threshold=10 * config.group_threshold)

@@ -111,8 +111,8 @@ def test_a_part_of_the_penalty_stays_on(tmp_path):
 
 
 @pytest.mark.parametrize("config", [SPARSE, replace(SPARSE, afterwards=0.25, follow=False)])
-def test_dropout_may_grow_when_the_penalty_is_lowered(tmp_path, config):
-    config = replace(config, keep_afterwards=0.5)
+def test_recurrent_dropout_begins_when_the_penalty_is_lowered(tmp_path, config):
+    config = replace(config, drop_recurrent=0.4)
     for more in ({}, {"steps": 77}):  # told, and told again after every stop
         folder = tmp_path / str(len(more))
         found: dict[int, list[float]] = {}
@@ -120,9 +120,11 @@ def test_dropout_may_grow_when_the_penalty_is_lowered(tmp_path, config):
             go(folder, config, **more)
             with Run.open(folder, settings(config)) as run:
                 data = run.latest().data
-            found[data["epoch"]] = data["dropout"][:3]
-        assert found[4] == pytest.approx([0.5] * 3) if not config.follow else 0.2 < found[4][1] < found[4][0] == 0.5
-        assert not more or found[2][0] == pytest.approx(0.1)
+            found[data["epoch"]] = data["dropout"]
+        assert found[4][-1] == 0.4
+        assert found[4][0] == pytest.approx(0.1)
+        assert not config.follow or found[4][1] < found[4][0]
+        assert not more or found[2][-1] == 0
     assert same(tmp_path / "0", tmp_path / "1")
 
 

@@ -117,8 +117,6 @@ class Config:
     """Epochs with the penalty; in the rest, if there are more, the survivors recover. 0: all of them."""
     afterwards: float = 0.0
     """Part of the strength that stays on while they recover, to keep the model from learning by heart."""
-    keep_afterwards: float = 0.0
-    """What `keep` is while they recover: a model that has lost its penalty may want more dropout. 0: as before."""
     compact: int = 0
     """Steps from one removal of the dead to the next; 0: only at the end."""
     keep_widths: tuple[int, ...] = ()
@@ -140,10 +138,6 @@ class Config:
             left = (self.epochs - epoch) / max(1, self.epochs - self.constant + 1)
             return self.rate * min(1.0, left)
         return float(self.rate * self.decay ** max(epoch + 1 - self.constant, 0))
-
-    def keep_at(self, epoch: int) -> float:
-        """What dropout leaves in an epoch, counted from 0."""
-        return (0 < self.recovers_from <= epoch and self.keep_afterwards) or self.keep
 
     def drop_recurrent_at(self, epoch: int) -> float:
         """The part of the weights from state to state that is dropped in an epoch, counted from 0."""
@@ -182,8 +176,6 @@ def _check(config: Config) -> None:
         raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
     if not 0 <= config.average < 1:
         raise ConfigError(f"average is {config.average}. Give a part below 1; 0 is no average.")
-    if not 0 <= config.keep_afterwards <= 1:
-        raise ConfigError(f"keep_afterwards is {config.keep_afterwards}. Give a probability, or 0 to leave `keep` on.")
     for name in ("drop_word", "drop_input", "drop_hidden", "drop_output"):
         if not 0 <= (p := getattr(config, name)) * config.drop_factor < 1 or p < 0:
             raise ConfigError(f"{name} is {p}, times {config.drop_factor}. Give a probability below 1; 0 is none.")

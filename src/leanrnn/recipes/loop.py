@@ -146,14 +146,14 @@ def _compact(job: Job, config: Config, rows: Tensor) -> None:
             named = zip(job.state, job.model.layer_names, strict=True)
             job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
         if config.follow:
-            job.model.follow(config.keep_at(job.epoch), config.widths)
+            job.model.follow(config.keep, config.widths)
 
 
 def _recover(job: Job, config: Config, rows: Tensor) -> None:
     """The penalty is lowered, or ends: then what is dead goes, and what is left is trained as any model would be."""
     job.model.drops = drops(config, job.epoch)
     if config.follow:
-        job.model.follow(config.keep_at(job.epoch), config.widths)
+        job.model.follow(config.keep, config.widths)
     if job.sparsifier is not None and not config.afterwards:
         _compact(job, config, rows)
         job.sparsifier.detach()

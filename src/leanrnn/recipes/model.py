@@ -138,7 +138,7 @@ def drops(config: Config, epoch: int = 0) -> list[float]:
     factor, layers = config.drop_factor, len(config.widths)
     inside = [config.drop_input * factor, config.drop_hidden * factor] * layers if config.cell == "rhn" else []
     whole = [config.drop_word * factor, config.drop_output * factor, config.drop_recurrent_at(epoch)]
-    return [1 - config.keep_at(epoch)] * (layers + 1) + inside + whole
+    return [1 - config.keep] * (layers + 1) + inside + whole
 
 
 def language_model(config: Config, words: int) -> LanguageModel:
