@@ -26,7 +26,7 @@ CALLED: dict[Cell, str] = {"gru": "GRU", "rnn": "RNN with tanh"}
 def _of(cell: Cell, size: str) -> dict[str, Recipe]:
     dense = replace(DENSE[size], cell=cell, rate=RATE[cell], **EPOCHS[size])
     # A step shrinks a group by rate times strength, but what is left in the end depends on the strength alone: so
-    # neither the LSTM's strength nor one in inverse proportion to the rate, but what lies between. No run has tried it yet.
+    # neither the LSTM's strength nor one in inverse proportion to the rate, but what lies between. Not tried yet.
     between = RATE[cell] ** -0.5
     sparse = replace(dense, strength=STRENGTH * between, keep=KEEP[size], schedule="thirds")
     ours = lean(dense, size)
