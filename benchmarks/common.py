@@ -26,8 +26,9 @@ RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 def environment() -> dict[str, Any]:
     """Processor, threads and versions; nothing that names the machine."""
     return {
-        "processor": _processor(),
+        "processor": _of_processor("model name") or platform.processor(),
         "instructions": instructions(),
+        "family": _of_processor("cpu family"),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -39,6 +40,11 @@ def environment() -> dict[str, Any]:
 def instructions() -> str:
     """What the processor has for products of matrices: ``AVX2``, or ``AVX512 VNNI``."""
     return f"{torch.backends.cpu.get_cpu_capability()}{' VNNI' * has_vnni()}"
+
+
+def kind_of_processor() -> str:
+    """Its instructions, and its maker's family where the system tells: ``AVX512 VNNI, family 26``."""
+    return ", family ".join(filter(None, (instructions(), _of_processor("cpu family"))))
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -82,8 +88,8 @@ def put(pages: Mapping[Path, str], name: str) -> None:
         page.write_text(between_marks(page.read_text(), text, f"{name},"))
 
 
-def _processor() -> str:
+def _of_processor(key: str) -> str:
+    """What Linux tells of the first processor; elsewhere nothing."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.partition("\t")[0] == key), "")

@@ -6,7 +6,7 @@ python benchmarks/paper_speedup.py --runs 100
 Weights are random: time does not depend on them. The models take turns, in onnxruntime with single precision and with
 weights of eight bits; memory for the scores is held from run to run. The last columns tell how far that is from what
 the machine can do: the same matrix products alone, each as large as the model has it, one after the other, by the same
-runtime. Ratios depend on the processor: a result is kept for every set of instructions it was measured with.
+runtime. Ratios depend on the processor: a result is kept for every kind of processor it was measured with.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import onnx
 import onnxruntime
 import torch
-from common import DOCS, RESULTS, ROOT, instructions, put, spread, table, told
+from common import DOCS, RESULTS, ROOT, kind_of_processor, put, spread, table, told
 
 import leanrnn
 from leanrnn.deploy.files import inputs_for, said, session
@@ -149,7 +149,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = run(Path(folder), options.runs, round(1500 * options.scale), options.scale, options.words)
     known = json.loads(options.out.read_text()) if options.out.exists() else {"processors": {}}
-    known["processors"][instructions()] = told(result)
+    known["processors"][kind_of_processor()] = told(result)
     options.out.write_text(json.dumps(known, indent=2) + "\n")
     text = page(known["processors"])
     print(text)

@@ -177,8 +177,8 @@ def test_page_of_the_published_model_has_the_tables_of_the_result(published):
 def test_the_paper_s_speedup_is_measured_beside_its_limit(tmp_path):
     options = ["--runs", "4", "--scale", "0.02", "--words", "60"]
     known = run("paper_speedup.py", tmp_path / "speedup.json", *options)
-    (result,) = known["processors"].values()
-    assert list(known["processors"]) == [result["environment"]["instructions"]]
+    ((kind, result),) = known["processors"].items()
+    assert kind.startswith(result["environment"]["instructions"])
     assert result["models"]["373, 315"]["widths"] == [7, 6] and len(result["measured"]) == 6
     assert result["measured"]["dense float32"]["speedup"] == 1.0
     assert all(each["gflops_of_the_products_alone"] > 0 for each in result["models"].values())
