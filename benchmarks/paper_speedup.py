@@ -154,7 +154,8 @@ def main() -> None:
     text = page(known["processors"])
     print(text)
     if options.out.parent == RESULTS:
-        put({DOCS / "reproduce.md": text, ROOT / "README.md": text}, "speedup")
+        here = page({kind_of_processor(): known["processors"][kind_of_processor()]})
+        put({DOCS / "reproduce.md": text, ROOT / "README.md": here}, "speedup")
 
 
 if __name__ == "__main__":

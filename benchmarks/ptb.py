@@ -31,6 +31,8 @@ RUNS = ROOT / "runs"
 Runs = dict[str, tuple[str, list[str]]]
 HALF = ["--precision", "bfloat16"]
 """Products of matrices in half of the bits: faster where a processor has them; `dense-bfloat16` tells what it costs."""
+COMPACT = ["--compact", "200"]
+"""What is dead leaves while training, for the sake of time; unlike in the paper it cannot come back."""
 SMALL: Runs = {
     "dense": ("ptb-lstm-small", []),
     "dense-bfloat16": ("ptb-lstm-small", HALF),
@@ -48,22 +50,23 @@ SMALL: Runs = {
 }
 """Name of a run: the recipe, and what is different from it."""
 MEDIUM: Runs = {
+    "dense": ("ptb-lstm-medium", HALF),
+    "iss": ("ptb-lstm-medium-iss", [*HALF, *COMPACT]),
     "lean": ("ptb-lstm-medium-lean", []),
-    "lean-tied": ("ptb-lstm-medium-lean-tied", []),
-    "dense": ("ptb-lstm-medium", []),
+    "lean-tied": ("ptb-lstm-medium-lean-tied", HALF),
 }
 
 
 def highway(name: str, strengths: tuple[str, ...]) -> Runs:
-    """The paper's table 2: dense, four strengths, and a dense model of the width that one of them learns. What is dead
-    leaves while training, for the sake of time; unlike in the paper it cannot come back."""
-    sparse = {f"iss-{value}": (f"{name}-iss", ["--strength", value, "--compact", "200"]) for value in strengths}
+    """The paper's table 2: dense, four strengths, and a dense model of the width that one of them learns."""
+    sparse = {f"iss-{value}": (f"{name}-iss", ["--strength", value, *COMPACT]) for value in strengths}
     return {"dense": (name, []), **sparse, "lean": (f"{name}-lean", []), "direct": (f"{name}-direct", [])}
 
 
 def other(name: str) -> Runs:
     """A cell that the paper has no table of."""
-    return {"dense": (name, []), **{kind: (f"{name}-{kind}", []) for kind in ("iss", "lean", "direct")}}
+    runs = {"dense": (name, HALF), "iss": (f"{name}-iss", [*HALF, *COMPACT])}
+    return runs | {kind: (f"{name}-{kind}", HALF) for kind in ("lean", "direct")}
 
 
 WIDER = ["--embedding", "300", "--widths", "300"]
@@ -82,8 +85,8 @@ SIZES: dict[str, Runs] = {
 
 
 def threads(size: str) -> int:
-    """Small runs go two beside each other, which uses two cores best."""
-    return 1 if size.endswith("small") else 2
+    """Runs go two beside each other, which uses two cores best; the paper's own highway network takes both."""
+    return 2 if size == "rhn" else 1
 
 
 def dense_of(size: str) -> Config:
@@ -98,7 +101,8 @@ def command(size: str, name: str, widths: list[int]) -> list[str]:
         first = [] if len(widths) == len(dense_of(size).widths) else widths[:1]
         first = widths if dense_of(size).tied else first
         layers = widths[-len(dense_of(size).widths) :]
-        more = [*(["--embedding", str(first[0])] if first else []), "--widths", *map(str, layers)]
+        half = HALF if HALF[-1] in more else []
+        more = [*half, *(["--embedding", str(first[0])] if first else []), "--widths", *map(str, layers)]
     elif name == "direct" and "--widths" not in more:
         raise SystemExit(f"{size} direct: give the widths that another run learned with --widths.")
     return ["leanrnn", "train", recipe, "--out", f"runs/{size}-{name}", "--threads", str(threads(size)), *more]
@@ -148,8 +152,7 @@ def write_down(size: str, name: str, found: dict[str, Any]) -> None:
     """Add a run to the results; those of other runs stay."""
     path = results(size)
     known = json.loads(path.read_text()) if path.exists() else {"runs": {}}
-    known["environment"] = environment() | {"threads": threads(size)}
-    known["runs"][name] = found
+    known["runs"][name] = found | {"environment": environment() | {"threads": threads(size)}}
     path.write_text(json.dumps(known, indent=1) + "\n")
 
 

@@ -99,7 +99,7 @@ def main() -> None:
         parts = stages(run["course"], dense, options.near)
         run["time"] = ratio(Config.from_json(run["config"]), parts, dense, steps, options.steps)
         print(f"{name:<16} {run['time']:.2f} of the dense run's time", flush=True)
-        known["time_environment"] = environment()
+        run["time_environment"] = environment()
         path.write_text(json.dumps(known, indent=1) + "\n")
     write_page(options.size)
 

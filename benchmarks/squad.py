@@ -116,8 +116,7 @@ def run(words: list[str], capture: bool = False) -> str:
 def write_down(name: str, found: dict[str, Any]) -> None:
     """Add a run to the results; those of other runs stay."""
     known = json.loads(PATH.read_text()) if PATH.exists() else {"runs": {}}
-    known["environment"] = environment() | {"threads": THREADS}
-    known["runs"][name] = found
+    known["runs"][name] = found | {"environment": environment() | {"threads": THREADS}}
     PATH.write_text(json.dumps(known, indent=1) + "\n")
 
 
