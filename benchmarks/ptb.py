@@ -44,6 +44,10 @@ SMALL: Runs = {
     "lean-strong": ("ptb-lstm-small-lean", ["--strength", "9e-3"]),
     "lean-kept": ("ptb-lstm-small-lean", ["--penalised", "0", "--decay", "0.5"]),
     "finetune": ("ptb-lstm-small-iss-finetune", ["--start", "runs/small-dense"]),
+    "finetune-strong": (
+        "ptb-lstm-small-iss-finetune",
+        ["--start", "runs/small-dense-bfloat16", "--strength", "6e-3", *HALF, *COMPACT],
+    ),
     "l1": ("ptb-lstm-small-l1", ["--start", "runs/small-dense", *HALF]),
     "direct": ("ptb-lstm-small-direct", ["--embedding", "155", "--widths", "85", "94"]),
     "pruned": ("ptb-lstm-small-pruned", ["--start", "runs/small-dense", "--keep-widths", "85", "94"]),

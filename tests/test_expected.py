@@ -1,6 +1,7 @@
 """What ``leanrnn ls`` tells to expect is what was measured."""
 
 import json
+import shlex
 from pathlib import Path
 
 from leanrnn.recipes import RECIPES
@@ -10,12 +11,13 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def _runs() -> dict[str, dict]:
-    """Runs of a recipe as it is, by its name."""
+    """Runs of a recipe by its name: as it is, or else but for its precision and for what leaves while training."""
     found = {}
     for path in RESULTS.glob("ptb_*.json"):
         for run in json.loads(path.read_text()).get("runs", {}).values():
-            words = run["command"].split()
-            if len(words) == 7:  # leanrnn train RECIPE --out FOLDER --threads N, and nothing else
+            words = run["command"].replace(" --precision bfloat16", "").replace(" --compact 200", "").split()
+            as_it_is = shlex.join(words) == run["command"]
+            if len(words) == 7 and (as_it_is or words[2] not in found):  # leanrnn train RECIPE --out .. --threads ..
                 found[words[2]] = run
     return found
 

@@ -42,7 +42,7 @@ LEAN_AT: dict[str, dict[str, Any]] = {
 }
 """What the size asks for: a wider model has more to lose, and takes longer to. The large one has not been tried."""
 TIED: dict[str, Any] = {
-    "tied": True, "strength": 4.5e-3, "ramp": 0.2, "penalised": 5, "epochs": 18, "constant": 8, "decay": 0.75,
+    "tied": True, "strength": 4.5e-3, "ramp": 0.2, "penalised": 5, "epochs": 34, "constant": 14, "decay": 0.87,
     "average": 0.9995, "drop_recurrent": 0.25,
 }  # fmt: skip
 """What else the medium model can have: fewer weights to learn by heart with, and what keeps it from doing so."""
