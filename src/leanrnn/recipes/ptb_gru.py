@@ -26,7 +26,7 @@ OURS: dict[Cell, dict[str, Any]] = {
     "rnn": {"strength": 8e-3, "penalised": 6, "constant": 6, "decay": 0.4},
 }
 """Units that the data does not hold shrink by rate times strength a step: at the rate of the RNN the LSTM's strength
-would need more epochs than there are."""
+would need more epochs than there are. None of these strengths has been tried yet."""
 CALLED: dict[Cell, str] = {"gru": "GRU", "rnn": "RNN with tanh"}
 
 
