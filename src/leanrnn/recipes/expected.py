@@ -8,6 +8,7 @@ MEASURED = {
     "ptb-lstm-small": "119.2 / 114.3",
     "ptb-lstm-small-iss": "106.9 / 102.7, layers 98 + 175, 1.3 times fewer mult-adds",
     "ptb-lstm-small-lean": "113.9 / 110.2, layers 85 + 94, 2.4 times fewer mult-adds, in 0.6 of the time",
+    "ptb-lstm-medium-iss": "90.1 / 85.6, layers 468 + 650, 1.2 times fewer mult-adds",
     "ptb-lstm-medium-lean": "88.1 / 84.5, layers 222 + 330, 3.0 times fewer mult-adds, in 0.35 of the time",
     "ptb-lstm-medium-lean-tied": "80.3 / 77.2, layers 163 + 334, 3.1 times fewer mult-adds, in 0.46 of the time",
     "ptb-rhn-small": "94.3 / 91.0",
