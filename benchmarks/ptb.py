@@ -73,8 +73,9 @@ def other(name: str) -> Runs:
     return runs | {kind: (f"{name}-{kind}", HALF) for kind in ("lean", "direct")}
 
 
-WIDER = ["--embedding", "300", "--widths", "300"]
-"""Start wider than the dense model, and let the penalty find the width."""
+WIDER = ["--embedding", "300", "--widths", "300", "--strength", "5e-3"]
+"""Start wider than the dense model, and let the penalty find the width: with this strength about that of the dense
+one, to go by the others."""
 SIZES: dict[str, Runs] = {
     "small": SMALL,
     "medium": MEDIUM,

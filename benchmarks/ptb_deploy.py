@@ -2,7 +2,6 @@
 
 python benchmarks/ptb_deploy.py small               # all runs in runs/ that have ended, nothing else running
 python benchmarks/ptb_deploy.py small dense lean    # these; the first is what the others are compared with
-python benchmarks/ptb_deploy.py gru-small --latency # only the column of onnxruntime in the table of ptb.py
 
 Every figure comes from ``leanrnn export``, ``quantize`` and ``measure``. Penn Treebank is found through LEANRNN_DATA.
 """
@@ -15,12 +14,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import DOCS, RESULTS, ROOT, environment, put, table, write
-from ptb import RUNS, SIZES, results, write_page
+from common import DOCS, RESULTS, ROOT, put, table, write
+from ptb import RUNS, SIZES
 
 INPUTS = {"a word": (1, 1), "300 words": (10, 30)}
 """Sequences and steps."""
@@ -45,28 +43,11 @@ def files(folder: Path, run: Path, data: str) -> dict[str, Any]:
     }
 
 
-def times(
-    run: Path, against: Path, batch: int, steps: int, seconds: float, more: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+def times(run: Path, against: Path, batch: int, steps: int, seconds: float) -> list[dict[str, Any]]:
     """Of a run and the one it is compared with, in every runtime, with one thread and with all."""
-    words = ["--batch", str(batch), "--steps", str(steps), "--seconds", str(seconds), *more]
+    words = ["--batch", str(batch), "--steps", str(steps), "--seconds", str(seconds)]
     found = leanrnn("measure", str(run), "--against", str(against), *words)
     return [row | {"model": Path(row["model"]).name} for row in found["measured"]]
-
-
-def latency(size: str, ended: dict[str, Path], seconds: float) -> None:
-    """Milliseconds of 300 words in onnxruntime, of every run in turns with the dense one, beside its other results."""
-    path = results(size)
-    known = json.loads(path.read_text())
-    for name in (each for each in known["runs"] if each in ended and each != "dense"):
-        more = ("--runtimes", "onnxruntime", "--threads", "1")
-        found = times(ended[name], ended["dense"], *INPUTS["300 words"], seconds, more)
-        dense, run = sorted(found, key=lambda row: "ratio" in row)
-        known["runs"][name]["onnxruntime"] = {key: run[key] for key in ("milliseconds", "quartiles", "ratio")}
-        known["runs"]["dense"]["onnxruntime"] = {key: dense[key] for key in ("milliseconds", "quartiles")}
-        known["latency_environment"] = environment()
-        path.write_text(json.dumps(known, indent=1) + "\n")
-    write_page(size)
 
 
 def quality(found: dict[str, Any]) -> str:
@@ -104,12 +85,9 @@ def main() -> None:
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("runs", nargs="*", help="names of runs; all that have ended if none is given")
     parser.add_argument("--seconds", type=float, default=30.0, help="of timing, for each kind of input")
-    parser.add_argument("--latency", action="store_true", help="only milliseconds in onnxruntime, for ptb.py")
     options = parser.parse_args()
     folders = {name: RUNS / f"{options.size}-{name}" for name in options.runs or SIZES[options.size]}
     ended = {name: folder for name, folder in folders.items() if (folder / "result.json").exists()}
-    if options.latency and "dense" in ended:
-        return latency(options.size, ended, options.seconds)
     if "dense" not in ended or "lean" not in ended:
         parser.error(f"the runs dense and lean have not ended. Train them: python benchmarks/ptb.py {options.size}")
     with tempfile.TemporaryDirectory() as folder:

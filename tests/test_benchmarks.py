@@ -220,6 +220,22 @@ def test_runs_of_all_cells_have_commands(monkeypatch):
     assert ptb.mult_adds([830, 830], ptb.dense_of("rhn")) == 830 * 10_000 + 2 * 830 * 11 * 830
 
 
+def test_models_of_runs_are_timed_at_the_widths_they_ended_with(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import onnx
+    import ptb_latency
+
+    from leanrnn.recipes import Config
+
+    run = {"config": Config(cell="rhn", depth=2, tied=True, widths=(200,)).to_json()}
+    runs = {name: run | {"embedding": width, "widths": [width]} for name, width in {"dense": 9, "lean": 4}.items()}
+    found = ptb_latency.measured(runs, 30, 0.0)
+    assert found["lean"]["ratio"] == found["dense"]["milliseconds"] / found["lean"]["milliseconds"]
+    assert "ratio" not in found["dense"] and len(found["dense"]["quartiles"]) == 2
+    graph = onnx.load(ptb_latency.exported(tmp_path, "lean", runs["lean"], 30)).graph
+    assert graph.input[1].type.tensor_type.shape.dim[2].dim_value == 4
+
+
 def test_runs_of_question_answering_have_commands(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import squad
