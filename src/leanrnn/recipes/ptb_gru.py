@@ -24,7 +24,7 @@ SPARSE: dict[Cell, dict[str, Any]] = {"gru": {}, "rnn": {"strength": 3 * STRENGT
 OURS: dict[tuple[Cell, str], dict[str, Any]] = {
     ("gru", "small"): {"penalised": 4},
     ("gru", "medium"): {"strength": 4.5e-3, "ramp": 0.2, "penalised": 5, "constant": 5},
-    ("rnn", "small"): {"strength": 8e-3, "penalised": 6, "constant": 6, "decay": 0.4},
+    ("rnn", "small"): {"strength": 1.4e-2, "penalised": 6, "constant": 6, "decay": 0.4},
 }
 """Units that the data does not hold shrink by rate times strength a step: the lower the rate, the more strength or
 epochs it takes until they are gone."""
