@@ -23,8 +23,8 @@ EPOCHS: dict[str, dict[str, Any]] = {
 SPARSE: dict[Cell, dict[str, Any]] = {"gru": {}, "rnn": {"strength": 3 * STRENGTH}}
 OURS: dict[tuple[Cell, str], dict[str, Any]] = {
     ("gru", "small"): {"penalised": 4},
-    ("gru", "medium"): {"strength": 4.5e-3, "ramp": 0.2, "penalised": 5, "constant": 5},
-    ("rnn", "small"): {"strength": 1.4e-2, "penalised": 6, "constant": 6, "decay": 0.4},
+    ("gru", "medium"): {"strength": 3e-3, "ramp": 0.2, "penalised": 4, "afterwards": 0.1, "constant": 6, "decay": 0.5},
+    ("rnn", "small"): {"strength": 1.4e-2, "penalised": 4, "afterwards": 0.1, "constant": 6, "decay": 0.4},
 }
 """Units that the data does not hold shrink by rate times strength a step: the lower the rate, the more strength or
 epochs it takes until they are gone."""
