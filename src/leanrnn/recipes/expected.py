@@ -11,6 +11,13 @@ MEASURED = {
     "ptb-lstm-medium-iss": "90.1 / 85.6, layers 468 + 650, 1.2 times fewer mult-adds",
     "ptb-lstm-medium-lean": "88.1 / 84.5, layers 222 + 330, 3.0 times fewer mult-adds, in 0.35 of the time",
     "ptb-lstm-medium-lean-tied": "80.3 / 77.2, layers 163 + 334, 3.1 times fewer mult-adds, in 0.46 of the time",
+    "ptb-gru-small": "126.9 / 121.9",
+    "ptb-gru-small-iss": "114.3 / 110.1, layers 163 + 200, 1.0 times fewer mult-adds",
+    "ptb-gru-small-lean": "118.7 / 114.8, layers 59 + 121, 1.9 times fewer mult-adds",
+    "ptb-gru-medium": "105.3 / 102.6",
+    "ptb-gru-medium-lean": "111.3 / 108.5, layers 244 + 414, 2.1 times fewer mult-adds",
+    "ptb-rnn-small": "158.0 / 152.0",
+    "ptb-rnn-small-lean": "179.0 / 172.2, layers 106 + 149, 1.4 times fewer mult-adds",
     "ptb-rhn-small": "94.3 / 91.0",
     "ptb-rhn-small-lean": "97.4 / 94.7, layers 144, 1.5 times fewer mult-adds",
 }
