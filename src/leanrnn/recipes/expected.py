@@ -17,6 +17,7 @@ MEASURED = {
     "ptb-gru-medium": "105.3 / 102.6",
     "ptb-gru-medium-lean": "111.3 / 108.5, layers 244 + 414, 2.1 times fewer mult-adds",
     "ptb-rnn-small": "158.0 / 152.0",
+    "ptb-rnn-small-iss": "185.3 / 178.5, layers 200 + 200, nothing removed",
     "ptb-rnn-small-lean": "179.0 / 172.2, layers 106 + 149, 1.4 times fewer mult-adds",
     "ptb-rhn-small": "94.3 / 91.0",
     "ptb-rhn-small-lean": "97.4 / 94.7, layers 144, 1.5 times fewer mult-adds",
