@@ -32,7 +32,7 @@ DENSE = {
     ),
 }
 STRENGTH = {"ptb-rhn": 5e-3, "ptb-rhn-medium": 6e-3, "ptb-rhn-small": 7e-3}
-"""In the paper's table 2.3 to 2.9 / strength units are left; of 200, in two runs, 0.8 to 0.9 / strength. The
+"""In the paper's table 2.3 to 2.9 / strength units are left; of 200, in four runs, 0.8 to 0.9 / strength. The
 medium one has not been tried."""
 
 
