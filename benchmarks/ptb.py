@@ -67,11 +67,12 @@ def highway(name: str, strengths: tuple[str, ...]) -> Runs:
     return {"dense": (name, []), **sparse, "lean": (f"{name}-lean", []), "direct": (f"{name}-direct", [])}
 
 
-def other(name: str) -> Runs:
-    """A cell that the paper has no table of."""
-    iss = f"{name}-iss", [*HALF, *COMPACT]
-    strong = f"{name}-iss", ["--strength", "5e-3", *HALF, *COMPACT]
-    runs = {"dense": (name, HALF), "iss": iss} | ({"iss-strong": strong} if "gru" in name else {})
+def other(name: str, **strengths: str) -> Runs:
+    """A cell that the paper has no table of; the paper's method at the recipe's strength and at those given by name."""
+    sparse = {
+        f"iss-{each}": (f"{name}-iss", ["--strength", value, *HALF, *COMPACT]) for each, value in strengths.items()
+    }
+    runs = {"dense": (name, HALF), "iss": (f"{name}-iss", [*HALF, *COMPACT]), **sparse}
     return runs | {kind: (f"{name}-{kind}", HALF) for kind in ("lean", "direct")}
 
 
@@ -86,8 +87,8 @@ SIZES: dict[str, Runs] = {
     "rhn-medium": highway("ptb-rhn-medium", ("4e-3", "5e-3", "6e-3", "8e-3")),
     "rhn-small": highway("ptb-rhn-small", ("5e-3", "7e-3", "1.1e-2", "1.6e-2"))
     | {"wider": ("ptb-rhn-small-lean", WIDER)},
-    "gru-small": other("ptb-gru-small"),
-    "gru-medium": other("ptb-gru-medium"),
+    "gru-small": other("ptb-gru-small", strong="5e-3"),
+    "gru-medium": other("ptb-gru-medium", strong="5e-3"),
     "rnn-small": other("ptb-rnn-small"),
 }
 

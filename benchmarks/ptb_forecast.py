@@ -1,7 +1,7 @@
 """How long a size of Penn Treebank that nobody waits for here would train: real steps at the sizes it goes through.
 
 python benchmarks/ptb_forecast.py large     # after medium's `lean`, whose course it follows; nothing else running
-python benchmarks/ptb_forecast.py rhn       # after that of rhn-small
+python benchmarks/ptb_forecast.py rhn       # after that of rhn-small; or rhn-medium
 
 Some steps of the real loop are timed for the dense model, for the paper's method (full size to the end) and for ours at
 the widths it would have if it shrank as the smaller model did; the rest is multiplication.
@@ -20,9 +20,9 @@ from ptb_time import TRAINING, at, seconds, stages
 from leanrnn.environment import hold_memory
 from leanrnn.recipes import Config, named
 
-LIKE = {"large": "medium", "rhn": "rhn-small"}
+LIKE = {"large": "medium", "rhn": "rhn-small", "rhn-medium": "rhn-small"}
 """What can be forecast, and the size whose run of `lean` tells how fast the widths fall."""
-RECIPE = {"large": "ptb-lstm-large", "rhn": "ptb-rhn"}
+RECIPE = {"large": "ptb-lstm-large", "rhn": "ptb-rhn", "rhn-medium": "ptb-rhn-medium"}
 
 
 def first_sizes(config: Config) -> list[int]:
@@ -85,7 +85,7 @@ def main() -> None:
     options = parser.parse_args()
     hold_memory()
     found = forecast(options.size, options.steps)
-    write(RESULTS / f"ptb_{options.size}_forecast.json", {"recipes": found})
+    write(RESULTS / f"ptb_{options.size.replace('-', '_')}_forecast.json", {"recipes": found})
     print(page(found))
     put({DOCS / "reproduce.md": page(found)}, f"forecast-{options.size}")
 
