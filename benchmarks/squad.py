@@ -50,13 +50,15 @@ PAPER = [
 
 
 def command(name: str, steps: int | None, precision: str) -> list[str]:
-    """The command line of a run, with its schedule scaled if it is to be shorter."""
+    """The command line of a run, with its schedule scaled if it is to be shorter; so is the average's memory, a tenth
+    of the paper's steps, since what it kept of the first weights would count in the end."""
     recipe, more = RECIPES[name]
     words = ["leanrnn", "train", recipe, "--out", f"runs/squad-{name}", "--threads", str(THREADS), *more]
     words += [] if precision == "float32" else ["--precision", precision]
     if steps is None:
         return words
     scaled = ["--steps", str(steps), "--evaluate", str(max(1, steps // 10)), "--judged", "2000"]
+    scaled += ["--average", f"{1 - 10 / max(steps, 20):.4f}"]
     return [*words, *scaled, *(["--penalised", str(steps * 6 // 10)] if recipe.endswith("-lean") else [])]
 
 
