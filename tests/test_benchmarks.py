@@ -246,3 +246,7 @@ def test_runs_of_question_answering_have_commands(monkeypatch):
     assert "--precision" not in squad.command("lean", 3000, "float32")
     words = squad.command("lean", 3000, "bfloat16")
     assert words[-2:] == ["--penalised", "1800"] and words[words.index("--precision") + 1] == "bfloat16"
+    averages = [
+        float(words[words.index("--average") + 1]) for words in (words, squad.command("dense", 10_000, "float32"))
+    ]
+    assert averages == [0.9967, 0.999]  # the paper's, at its number of steps
