@@ -148,6 +148,28 @@ print(without > 100 * max(1, held[-1]), without, held)
     assert done.stdout.startswith("True"), done.stdout
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library can hold memory")
+def test_memory_that_is_held_is_given_back_when_asked():
+    code = """
+import os, torch
+from leanrnn.environment import give_back_memory, hold_memory
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+hold_memory()
+blocks = [torch.ones(2_000_000) for _ in range(40)]
+last, full = blocks.pop(), resident()
+del blocks
+held = resident()
+give_back_memory()
+print(full - held < 1e7, held - resident() > 3e8, os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "64"]
+
+
 @pytest.mark.slow
 def test_demo_on_a_shorter_text(capsys, monkeypatch, folder):
     from leanrnn import deliver, demo

@@ -6,14 +6,17 @@ import ctypes
 import os
 import platform
 import sys
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import cast
 
 from leanrnn import __version__
 
-__all__ = ["environment", "hold_memory", "peak_bytes"]
+__all__ = ["environment", "give_back_memory", "hold_memory", "peak_bytes"]
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.h of the GNU C library
+KERNELS = "64"  # enough for a training step of one shape; making one again costs next to nothing
 
 
 def environment() -> dict[str, str]:
@@ -38,20 +41,30 @@ def environment() -> dict[str, str]:
 
 
 def hold_memory() -> None:
-    """Let this process keep its large blocks of memory from step to step; only the GNU C library can, elsewhere nothing
-    happens. ::
+    """Let this process keep its large blocks of memory from step to step (only the GNU C library can), and oneDNN not
+    the kernels of every shape it ever had; call it before the first step. ::
 
         hold_memory()
 
     Otherwise every block of some megabytes (the scores of a window over all words) goes back to the system when it is
-    freed, and comes again page by page, each cleared first: a tenth or more of a training step on a CPU.
+    freed, and comes again page by page, each cleared first: a tenth or more of a training step on a CPU. And where
+    batches are of many lengths, oneDNN's memory of 1024 kernels grows to more than all else together.
     """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return
-    mallopt(MMAP_THRESHOLD, 1 << 30)
-    mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)
+    if mallopt := _of_libc("mallopt"):
+        mallopt(MMAP_THRESHOLD, 1 << 30)
+        mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def give_back_memory() -> None:
+    """Return what is held and not in use to the system; only the GNU C library can. ::
+
+        give_back_memory()  # now and then, where blocks are of many sizes
+
+    Held blocks of one size rarely serve for another, so with batches of many lengths ever more of them are held.
+    """
+    if malloc_trim := _of_libc("malloc_trim"):
+        malloc_trim(0)
 
 
 def peak_bytes() -> int:
@@ -68,6 +81,14 @@ def peak_bytes() -> int:
     except ImportError:  # Windows
         return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _of_libc(name: str) -> Callable[..., int] | None:
+    """A function of the C library; None where there is none of this name."""
+    try:
+        return cast(Callable[..., int], getattr(ctypes.CDLL(None), name))
+    except (AttributeError, OSError, TypeError):
+        return None
 
 
 def _accelerators() -> list[str]:

@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.disk import write_whole
+from leanrnn.environment import give_back_memory
 from leanrnn.recipes.average import follow_
 from leanrnn.recipes.events import Answered, Evaluation, check_finite
 from leanrnn.recipes.precision import products
@@ -53,6 +54,7 @@ def train(
     while job.step < config.steps:
         interval = _step(job, config, next(source), there)
         if interval is not None:
+            give_back_memory()  # texts of every length leave blocks of every size
             run.log({"kind": "interval", **asdict(interval)})
             yield interval
         if job.step % config.evaluate == 0 and job.step < config.steps:
