@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import RESULTS, write
+from common import DOCS, RESULTS, put, table, write
 from torch import Tensor
 
 from leanrnn.layers.highway_steps import plain_steps, quick_steps
@@ -45,8 +45,20 @@ def seconds(run: Callable[..., Tensor], given: tuple[Any, ...], rounds: int) -> 
     return statistics.median(there), statistics.median(back)
 
 
+def page(rows: list[dict[str, Any]]) -> str:
+    """The table of docs/reproduce.md."""
+    return table(
+        ["width, depth", "steps", "forward", "backward", "both"],
+        [
+            [f"{row['width']}, {row['depth']}", row["way"], *(f"{1e3 * each:.1f} ms" for each in times)]
+            for row in rows
+            for times in [(row["forward"], row["backward"], row["forward"] + row["backward"])]
+        ],
+    )
+
+
 def main() -> None:
-    """Measure and write down."""
+    """Measure, write down, and put the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["200x5", "830x10"], help="width x depth")
     parser.add_argument("--steps", type=int, default=35)
@@ -67,6 +79,7 @@ def main() -> None:
             rows.append({"width": width, "depth": depth, "way": name, "forward": there, "backward": back})
             print(f"{size:>8} {name:<14} forward {there:.4f} s, backward {back:.4f} s", flush=True)
     write(options.out, {"measured": rows})
+    put({DOCS / "reproduce.md": page(rows)}, "rhn-step")
 
 
 if __name__ == "__main__":
