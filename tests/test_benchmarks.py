@@ -202,8 +202,10 @@ def test_products_with_less_weights_are_what_they_say(monkeypatch):
 
 def test_highway_steps_are_timed(tmp_path):
     options = ["--sizes", "8x2", "--steps", "3", "--batch", "2", "--rounds", "1"]
+    page = (ROOT / "docs" / "reproduce.md").read_text()
     result = run("rhn_step.py", tmp_path / "steps.json", *options)
     assert [row["way"] for row in result["measured"]] == ["autograd", "own"]
+    assert (ROOT / "docs" / "reproduce.md").read_text() == page  # of results/ alone
 
 
 def test_runs_of_all_cells_have_commands(monkeypatch):
