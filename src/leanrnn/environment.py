@@ -48,7 +48,7 @@ def hold_memory() -> None:
 
     Otherwise every block of some megabytes (the scores of a window over all words) goes back to the system when it is
     freed, and comes again page by page, each cleared first: a tenth or more of a training step on a CPU. And where
-    batches are of many lengths, oneDNN's memory of 1024 kernels grows to more than all else together.
+    batches are of many lengths, what oneDNN keeps of 1024 kernels grows by gigabytes.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)
     if mallopt := _of_libc("mallopt"):
