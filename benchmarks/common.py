@@ -9,6 +9,7 @@ import platform
 import re
 import shlex
 import statistics
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,6 +64,15 @@ def write(path: Path, result: dict[str, Any]) -> None:
     """The same as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(told(result), indent=2) + "\n")
+
+
+def printed(*words: str) -> Any:
+    """What a command of leanrnn prints as JSON. ::
+
+    printed("export", "runs/mine", "--out", "mine.onnx")["difference"]
+    """
+    command = [sys.executable, "-m", "leanrnn.cli", *words, "--json"]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def count(model: nn.Module) -> int:

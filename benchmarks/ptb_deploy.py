@@ -9,33 +9,24 @@ Every figure comes from ``leanrnn export``, ``quantize`` and ``measure``. Penn T
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import DOCS, RESULTS, ROOT, put, table, write
+from common import DOCS, RESULTS, ROOT, printed, put, table, write
 from ptb import RUNS, SIZES
 
 INPUTS = {"a word": (1, 1), "300 words": (10, 30)}
 """Sequences and steps."""
 
 
-def leanrnn(*words: str) -> Any:
-    """What a command prints as JSON."""
-    command = [sys.executable, "-m", "leanrnn.cli", *words, "--json"]
-    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
-
-
 def files(folder: Path, run: Path, data: str) -> dict[str, Any]:
     """Export a run, make eight bits of it, and tell the perplexity of both."""
     exported = folder / f"{run.name}.onnx"
-    written = leanrnn("export", str(run), "--out", str(exported))
-    small = leanrnn("quantize", str(exported), "--data", data)
-    light = leanrnn("quantize", str(exported), "--data", data, "--weights-only", "--out", str(folder / "light.onnx"))
+    written = printed("export", str(run), "--out", str(exported))
+    small = printed("quantize", str(exported), "--data", data)
+    light = printed("quantize", str(exported), "--data", data, "--weights-only", "--out", str(folder / "light.onnx"))
     return {
         "difference": written["difference"],
         "bytes": {"float32": small["bytes_before"], "int8": small["bytes_after"], "weights": light["bytes_after"]},
@@ -46,7 +37,7 @@ def files(folder: Path, run: Path, data: str) -> dict[str, Any]:
 def times(run: Path, against: Path, batch: int, steps: int, seconds: float) -> list[dict[str, Any]]:
     """Of a run and the one it is compared with, in every runtime, with one thread and with all."""
     words = ["--batch", str(batch), "--steps", str(steps), "--seconds", str(seconds)]
-    found = leanrnn("measure", str(run), "--against", str(against), *words)
+    found = printed("measure", str(run), "--against", str(against), *words)
     return [row | {"model": Path(row["model"]).name} for row in found["measured"]]
 
 

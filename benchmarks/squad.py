@@ -5,6 +5,7 @@
     python benchmarks/squad.py --steps 4000       # all of them scaled to so many steps
     python benchmarks/squad.py --precision bfloat16   # in half of the bits, where the processor has them
     python benchmarks/squad.py --latency          # times of batch 1 of runs that have ended; nothing else running
+    python benchmarks/squad.py --deploy lean      # those exported, in eight bits too, and judged in onnxruntime
     python benchmarks/squad.py --table            # only write the page again
 
 Each run is a `leanrnn train` command and goes on where it was interrupted, so several sittings are one run; the result
@@ -15,14 +16,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import DOCS, RESULTS, ROOT, environment, put
+from common import DOCS, RESULTS, ROOT, environment, printed, put, table
 
 import leanrnn
 from leanrnn.recipes.squad.job import example, load, vocabulary_of
@@ -32,12 +35,14 @@ PATH = RESULTS / "squad.json"
 THREADS = 1  # two runs beside each other use two cores best
 RECIPES: dict[str, tuple[str, list[str]]] = {
     "dense": ("squad-bidaf", []),
+    "dense-longer": ("squad-bidaf", ["--start", "runs/squad-dense"]),
     "finetune": ("squad-bidaf-iss-finetune", ["--start", "runs/squad-dense"]),
     "finetune-strong": ("squad-bidaf-iss-finetune", ["--start", "runs/squad-dense", "--strength", "2e-3"]),
+    "iss-weak": ("squad-bidaf-iss", ["--strength", "5e-4"]),
     "iss": ("squad-bidaf-iss", []),
-    "iss-strong": ("squad-bidaf-iss", ["--strength", "2e-3"]),
     "lean": ("squad-bidaf-lean", []),
     "lean-strong": ("squad-bidaf-lean", ["--strength", "2e-3"]),
+    "lean-finetune": ("squad-bidaf-lean", ["--start", "runs/squad-dense", "--strength", "2e-3"]),
 }
 """Name of a run: the recipe, and what is different from it."""
 RUNTIMES = ("torch", "onnxruntime", "int8")
@@ -73,7 +78,7 @@ def command(name: str, steps: int | None, precision: str) -> list[str]:
 def train(name: str, steps: int | None, precision: str) -> dict[str, Any]:
     """Run it, or what is left of it; its result, its course, and the command."""
     words = command(name, steps, precision)
-    run(words[1:])
+    subprocess.run([sys.executable, "-m", "leanrnn.cli", *words[1:]], cwd=ROOT, check=True)
     folder = RUNS / f"squad-{name}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     result, config = (json.loads((folder / file).read_text()) for file in ("result.json", "config.json"))
@@ -111,17 +116,22 @@ def lstm_share(path: Path, repeats: int = 20) -> float:
 
 def latency(folder: Path) -> dict[str, float]:
     """Milliseconds of one question about a text of the mean length of the development set, by runtime."""
-    words = f"--batch 1 --steps {LENGTH} --threads 1 --seconds 10 --json --runtimes".split()
-    found = run(["measure", str(folder), *words, *RUNTIMES], capture=True)
-    return {row["runtime"]: row["milliseconds"] for row in json.loads(found)["measured"]}
+    words = f"--batch 1 --steps {LENGTH} --threads 1 --seconds 10 --runtimes".split()
+    found = printed("measure", str(folder), *words, *RUNTIMES)
+    return {row["runtime"]: row["milliseconds"] for row in found["measured"]}
 
 
-def run(words: list[str], capture: bool = False) -> str:
-    """A leanrnn command; what it printed, if that is wanted."""
-    line = [sys.executable, "-m", "leanrnn.cli", *words]
-    return (
-        subprocess.run(line, cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE if capture else None).stdout or ""
-    )
+def deployed(run: Path) -> dict[str, Any]:
+    """A run as a file for onnxruntime, and in eight bits: bytes of both, and their F1 of all development questions."""
+    with tempfile.TemporaryDirectory() as folder:
+        exported = str(Path(folder) / "model.onnx")
+        written = printed("export", str(run), "--out", exported)
+        small = printed("quantize", exported, "--data", os.environ["LEANRNN_DATA"])
+    return {
+        "difference": written["difference"],
+        "bytes": {"float32": small["bytes_before"], "int8": small["bytes_after"]},
+        "f1": {"float32": small["before"], "int8": small["after"]},
+    }
 
 
 def write_down(name: str, found: dict[str, Any]) -> None:
@@ -131,7 +141,7 @@ def write_down(name: str, found: dict[str, Any]) -> None:
     PATH.write_text(json.dumps(known, indent=1) + "\n")
 
 
-def table(runs: dict[str, Any]) -> str:
+def score_table(runs: dict[str, Any]) -> str:
     """Scores, widths, sizes and times of every run, under those of the paper."""
     lines = [
         "| run | exact match | F1 | widths (modelling 1, 2, output; forwards and backwards each) | weights | "
@@ -150,32 +160,48 @@ def table(runs: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def deployed_table(runs: dict[str, Any]) -> str:
+    """Bytes and F1 of the exported files."""
+    head = ["run", "MB", "int8 MB", "F1 in onnxruntime", "int8"]
+    rows = []
+    for name, found in runs.items():
+        if "deployed" in found:
+            size, f1 = found["deployed"]["bytes"], found["deployed"]["f1"]
+            kinds = ("float32", "int8")
+            rows.append([name, *(f"{size[kind] / 1e6:.1f}" for kind in kinds), *(f"{f1[kind]:.2f}" for kind in kinds)])
+    return table(head, rows)
+
+
 def write_page() -> None:
-    """The table in docs/reproduce.md, with the commands, from what was written down."""
+    """The tables in docs/reproduce.md, with the commands, from what was written down."""
     runs = json.loads(PATH.read_text())["runs"]
     ordered = {name: runs[name] for name in RECIPES if name in runs}
     commands = "\n".join(found["command"] for found in ordered.values())
-    put({DOCS / "reproduce.md": f"{table(ordered)}\n\n```text\n{commands}\n```"}, "squad")
+    put({DOCS / "reproduce.md": f"{score_table(ordered)}\n\n```text\n{commands}\n```"}, "squad")
+    put({DOCS / "reproduce.md": deployed_table(ordered)}, "squad-deployed")
 
 
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", help="names of runs; all that have no result yet if none is given")
+    parser.add_argument("runs", nargs="*", help="names of runs; all there are to do if none is given")
     parser.add_argument("--steps", type=int, help="updates of every run; the recipe's own if not given")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="the same for all runs")
-    parser.add_argument("--table", action="store_true", help="only write the page again")
-    parser.add_argument("--latency", action="store_true", help="only measure the times of runs that have ended")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--table", action="store_true", help="only write the page again")
+    only.add_argument("--latency", action="store_true", help="only measure the times of runs that have ended")
+    only.add_argument("--deploy", action="store_true", help="only export runs that have ended, and judge the files")
     options = parser.parse_args()
     if unknown := set(options.runs) - RECIPES.keys():
         parser.error(f"no run is called {', '.join(sorted(unknown))}. There are {', '.join(RECIPES)}.")
     done = json.loads(PATH.read_text())["runs"] if PATH.exists() else {}
-    for name in (options.runs or done) if options.latency else []:
-        write_down(name, done[name] | speed(RUNS / f"squad-{name}"))
-    for name in (
-        [] if options.table or options.latency else options.runs or [name for name in RECIPES if name not in done]
-    ):
-        write_down(name, train(name, options.steps, options.precision))
+    if options.latency or options.deploy:
+        for name in options.runs or [name for name in done if (RUNS / f"squad-{name}").exists()]:
+            folder = RUNS / f"squad-{name}"
+            write_down(name, done[name] | (speed(folder) if options.latency else {"deployed": deployed(folder)}))
+    elif not options.table:
+        for name in options.runs or [name for name in RECIPES if name not in done]:
+            write_down(name, train(name, options.steps, options.precision))
     write_page()
 
 

@@ -125,6 +125,7 @@ def test_dropout_keeps_as_much_as_it_should():
     assert y.unique().tolist() == pytest.approx([0, 1 / 0.7]) and abs((y == 0).float().mean() - 0.3) < 0.01
     y.sum().backward()
     assert torch.equal(x.grad, y.detach())
+    assert drop(x.detach().bfloat16()).dtype == torch.bfloat16  # 32 bits would be copied twice more on the way
     assert drop.eval()(x) is x and torch.equal(Dropout(0.0)(x), x)
 
 

@@ -28,7 +28,8 @@ class Dropout(nn.Dropout):
             return super().forward(x)
         bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
         kept = bits[: x.numel()].view(x.shape) >= round(self.p * 2**16) - 2**15
-        return x * (kept * (1 / (1 - self.p)))
+        # A plain number would make 32 bits of sixteen, and copies of both for the LSTM behind it.
+        return x * (kept * torch.tensor(1 / (1 - self.p), dtype=x.dtype))
 
 
 class Words(nn.Module):
