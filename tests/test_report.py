@@ -176,10 +176,12 @@ def test_runs_of_other_layers_stand_in_one_table(capsys):
     first, *_, last = list(csv.DictReader(read("report.csv")))
     assert first["run"] == "single" and first["alive layers.0.l0"] == "7" and first["alive layers.1.l0"] == ""
     assert last["alive layers.1.l0"] == str(result("lean")["widths"][1])
+    assert "needs the fewest mult-adds" in Path("report.md").read_text()
     shutil.copytree("runs/lean", "other/lean")
     capsys.readouterr()
     assert main(["report", "runs/lean", "other/lean", "--json", *QUICK]) == 0
     assert [run["run"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["runs/lean", "other/lean"]
+    assert "; they need as many mult-adds." in Path("report.html").read_text()
 
 
 @pytest.mark.parametrize("name", ["text", "text-dense", "ptb-lstm-small-lean"])

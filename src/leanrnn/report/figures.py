@@ -94,12 +94,15 @@ def _norms(story: Story, name: str, first: int, dense: Story | None) -> str:
         counts, *_ = axis.hist(values, bins, histtype="stepfilled", color=COLOURS[0], label=story.name)
         if dense:
             axis.hist(others, bins, histtype="step", color=COLOURS[1], linewidth=1.3, label=dense.name)
-        tallest = max(*counts, *np.histogram(others, bins)[0], 1)
+        highest = np.maximum(counts, np.histogram(others, bins)[0])
+        tallest = max(*highest, 1)
         if dead:
-            # The bar at zero may be far higher than all others; its number says how high.
+            # The bar at zero may be far higher than all others; its number says how high, beside it or above what it
+            # would cover: it is about as wide as nine bins.
+            height = max(min(dead, 2 * tallest), *highest[:9])
             axis.bar(0, dead, bins[1] * 0.8, color="none", edgecolor=COLOURS[0], hatch="/////", linewidth=1)
             axis.set_ylim(0, 1.15 * max(tallest, min(dead, 2 * tallest)))
-            axis.annotate(f"{dead} dead", (bins[1] * 0.4, min(dead, 2 * tallest)), (4, 0), textcoords="offset points")
+            axis.annotate(f"{dead} dead", (bins[1] * 0.4, height), (4, 2), textcoords="offset points")
         axis.set_xlabel("norm of a group")
         _whole_numbers(axis.yaxis)
 

@@ -92,7 +92,7 @@ def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
     dense = (
         next((each for each in others if each.first_sizes == story.first_sizes == each.sizes), None) if cut else None
     )
-    told = "How many groups have which norm. A group at zero is dead: nothing reads it, and it was cut out."
+    told = "How many groups have which norm. One at zero is dead: nothing reads it; the finished model is without it."
     yield _figure(figures.norms(story, dense), told, "three")
     yield "<h3>Layers and who reads them</h3>"
     yield _table(layers_table(story), f"Layers of {story.name}")

@@ -25,9 +25,11 @@ def summary(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> list[st
     if len(stories) > 1:
         kind = stories[0].kind
         best = (min if kind.lower else max)(stories, key=lambda story: story.valid)
-        small = min(stories, key=lambda story: story.mult_adds)
+        small = min(stories, key=lambda story: (story.mult_adds, story is not best))
         text = f"Of the {len(stories)} runs {best.name} has the best {kind.score_name}"
-        if best is small:
+        if all(story.mult_adds == best.mult_adds for story in stories):
+            text += "; they need as many mult-adds."
+        elif best is small:
             text += " and needs the fewest mult-adds."
         else:
             fewer = best.mult_adds / small.mult_adds
