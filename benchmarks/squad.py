@@ -84,12 +84,10 @@ def train(name: str, steps: int | None, precision: str) -> dict[str, Any]:
     result, config = (json.loads((folder / file).read_text()) for file in ("result.json", "config.json"))
     kept = ("exact", "f1", "widths", "weights", "weights_without_embeddings", "difference", "seconds")
     keys = ("step", "loss", "exact", "f1", "widths", "alive", "seconds")
-    speeds = [line["examples_per_second"] for line in lines if line["kind"] == "interval"]
     return {
         "command": shlex.join(words),
         "config": config["config"],
         **{key: result[key] for key in kept},
-        "examples_per_second": {"first": speeds[0], "last": speeds[-1]},
         "evaluations": [{key: line[key] for key in keys} for line in lines if line["kind"] == "evaluation"],
         "environment": environment() | {"threads": THREADS},
     }
@@ -134,30 +132,35 @@ def deployed(run: Path) -> dict[str, Any]:
     }
 
 
+def written_down() -> dict[str, Any]:
+    """The results of all runs so far, in the order they are defined in."""
+    runs = json.loads(PATH.read_text())["runs"] if PATH.exists() else {}
+    return {name: runs[name] for name in RECIPES if name in runs}
+
+
 def write_down(name: str, found: dict[str, Any]) -> None:
     """Add a run to the results; those of other runs stay."""
-    known = json.loads(PATH.read_text()) if PATH.exists() else {"runs": {}}
-    known["runs"][name] = found
-    PATH.write_text(json.dumps(known, indent=1) + "\n")
+    PATH.write_text(json.dumps({"runs": written_down() | {name: found}}, indent=1) + "\n")
 
 
 def score_table(runs: dict[str, Any]) -> str:
     """Scores, widths, sizes and times of every run, under those of the paper."""
-    lines = [
-        "| run | exact match | F1 | widths (modelling 1, 2, output; forwards and backwards each) | weights | "
-        "ms, batch 1: torch, onnxruntime, int8 | of it in LSTMs | steps | examples a second |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [f"| paper, {n} | {em:.2f} | {f1:.2f} | {w} | {mb} | {ms} | | 10000 | |" for n, em, f1, w, mb, ms in PAPER]
+    head = [
+        "run", "strength", "exact match", "F1", "widths (modelling 1, 2, output; forwards and backwards each)",
+        "weights", "ms, batch 1: torch, onnxruntime, int8", "of it in LSTMs", "steps", "examples a second",
+    ]  # fmt: skip
+    rows = [[f"paper, {n}", "", f"{em:.2f}", f"{f1:.2f}", w, mb, ms, "", "10000", ""] for n, em, f1, w, mb, ms in PAPER]
     for name, found in runs.items():
+        config, steps = found["config"], str(found["config"]["steps"])
         widths = ", ".join(str(n) for key, n in found["widths"].items() if not key.startswith("contextual"))
         times = ", ".join(f"{found['latency'][key]:.1f}" for key in RUNTIMES) if "latency" in found else "not measured"
-        speed, share = found["examples_per_second"], f"{found['lstm_share']:.0%}" if "lstm_share" in found else ""
-        lines.append(
-            f"| {name} | {found['exact']:.2f} | {found['f1']:.2f} | {widths} | {found['weights'] / 1e6:.2f} M | "
-            f"{times} | {share} | {found['config']['steps']} | {speed['first']:.0f} to {speed['last']:.0f} |"
-        )
-    return "\n".join(lines)
+        rows.append([
+            name, f"{config['strength']:g}", f"{found['exact']:.2f}", f"{found['f1']:.2f}", widths,
+            f"{found['weights'] / 1e6:.2f} M", times, f"{found['lstm_share']:.0%}" if "lstm_share" in found else "",
+            f"{runs['dense']['config']['steps']} + {steps}" if "--start" in found["command"] else steps,
+            f"{config['steps'] * config['batch'] / found['seconds']:.0f}",
+        ])  # fmt: skip
+    return table(head, rows)
 
 
 def deployed_table(runs: dict[str, Any]) -> str:
@@ -174,11 +177,10 @@ def deployed_table(runs: dict[str, Any]) -> str:
 
 def write_page() -> None:
     """The tables in docs/reproduce.md, with the commands, from what was written down."""
-    runs = json.loads(PATH.read_text())["runs"]
-    ordered = {name: runs[name] for name in RECIPES if name in runs}
-    commands = "\n".join(found["command"] for found in ordered.values())
-    put({DOCS / "reproduce.md": f"{score_table(ordered)}\n\n```text\n{commands}\n```"}, "squad")
-    put({DOCS / "reproduce.md": deployed_table(ordered)}, "squad-deployed")
+    runs = written_down()
+    commands = "\n".join(found["command"] for found in runs.values())
+    put({DOCS / "reproduce.md": f"{score_table(runs)}\n\n```text\n{commands}\n```"}, "squad")
+    put({DOCS / "reproduce.md": deployed_table(runs)}, "squad-deployed")
 
 
 def main() -> None:
@@ -194,7 +196,7 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.runs) - RECIPES.keys():
         parser.error(f"no run is called {', '.join(sorted(unknown))}. There are {', '.join(RECIPES)}.")
-    done = json.loads(PATH.read_text())["runs"] if PATH.exists() else {}
+    done = written_down()
     if options.latency or options.deploy:
         for name in options.runs or [name for name in done if (RUNS / f"squad-{name}").exists()]:
             folder = RUNS / f"squad-{name}"

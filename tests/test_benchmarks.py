@@ -252,3 +252,6 @@ def test_runs_of_question_answering_have_commands(monkeypatch):
         float(words[words.index("--average") + 1]) for words in (words, squad.command("dense", 10_000, "float32"))
     ]
     assert averages == [0.9967, 0.999]  # the paper's, at its number of steps
+    runs, page = squad.written_down(), (ROOT / "docs" / "reproduce.md").read_text()
+    assert squad.score_table(runs) in page and squad.deployed_table(runs) in page
+    assert all(found["command"] in page for found in runs.values())

@@ -21,8 +21,12 @@ MEASURED = {
     "ptb-rnn-small-lean": "179.0 / 172.2, layers 106 + 149, 1.4 times fewer mult-adds",
     "ptb-rhn-small": "94.3 / 91.0",
     "ptb-rhn-small-lean": "97.4 / 94.7, layers 144, 1.5 times fewer mult-adds",
+    "squad-bidaf": "in 3000 of 10 000 steps exact match 61.9, F1 72.8",
+    "squad-bidaf-iss": "in 3000 of 10 000 steps exact match 58.8, F1 70.7, LSTMs 36 + 21 + 26 + 70 + 43 + 23",
+    "squad-bidaf-iss-finetune": "in 3000 of 10 000 steps exact match 64.4, F1 74.8, LSTMs 84 + 80 + 76 + 91 + 52 + 44",
+    "squad-bidaf-lean": "in 3000 of 10 000 steps exact match 60.8, F1 71.9, LSTMs 64 + 56 + 76 + 88 + 56 + 44",
 }
-"""Here: perplexity of the validation and the test text."""
+"""Here: perplexity of the validation and the test text; of question answering, what a third of its steps gives."""
 PUBLISHED = {
     "ptb-lstm-small": "121.4 / 115.9",
     "ptb-lstm-medium": "86.2 / 82.1",
