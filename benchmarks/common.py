@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from leanrnn.deploy.int8 import has_vnni
+from leanrnn.deploy import has_vnni
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
@@ -71,7 +71,7 @@ def printed(*words: str) -> Any:
 
     printed("export", "runs/mine", "--out", "mine.onnx")["difference"]
     """
-    command = [sys.executable, "-m", "leanrnn.cli", *words, "--json"]
+    command = [sys.executable, "-m", "leanrnn", *words, "--json"]
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 

@@ -104,7 +104,7 @@ def _memory(field: str, reset: bool = False) -> int:
 
 def _operators(model: nn.Module, tokens: Tensor) -> int:
     from leanrnn.discovery.recorder import record
-    from leanrnn.surgery.verify import leaves
+    from leanrnn.running.call import leaves
 
     return len(record(lambda: model(tokens), {}, [tokens], leaves)[0].nodes)
 

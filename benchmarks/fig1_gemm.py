@@ -19,7 +19,7 @@ import torch
 from common import DOCS, RESULTS, put, spread, table, write
 from torch import Tensor
 
-from leanrnn.deploy.runtimes import in_turns
+from leanrnn.deploy import in_turns
 
 SIZES = {"hidden 1500, batch 10": (1500, 10), "hidden 650, batch 20": (650, 20), "hidden 200, batch 1": (200, 1)}
 SPARSITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)

@@ -23,10 +23,9 @@ import torch
 from common import DOCS, RESULTS, ROOT, kind_of_processor, put, spread, table, told
 
 import leanrnn
-from leanrnn.deploy.files import inputs_for, said, session
-from leanrnn.deploy.runtimes import in_turns
+from leanrnn.deploy import in_turns, inputs_for, said, session
 from leanrnn.environment import hold_memory
-from leanrnn.recipes.model import LanguageModel
+from leanrnn.lab.language.model import LanguageModel
 
 WORDS, BATCH, STEPS = 10_000, 10, 30
 WIDTHS = {"dense": (1500, 1500), "373, 315": (373, 315), "381, 535": (381, 535)}

@@ -39,7 +39,7 @@ def leanrnn_keep(model: nn.Module, inputs: Inputs) -> Cut:
 
 def _leanrnn(model: nn.Module, inputs: Inputs, kept: Sequence[int] | None) -> Cut:
     import leanrnn
-    from leanrnn.choose import choose
+    from leanrnn.groups.keep import choose
 
     groups = leanrnn.discover(model, inputs)
     keep = {layer.name: kept for layer in groups} if kept else None

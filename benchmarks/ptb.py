@@ -24,8 +24,8 @@ from typing import Any
 from common import DOCS, RESULTS, ROOT, environment, put
 from safetensors.torch import load_file
 
-from leanrnn.recipes import Config, named
-from leanrnn.recipes.model import GATES
+from leanrnn.lab import Config, named
+from leanrnn.lab.language.model import GATES
 
 RUNS = ROOT / "runs"
 Runs = dict[str, tuple[str, list[str]]]
@@ -115,7 +115,7 @@ def command(size: str, name: str, widths: list[int]) -> list[str]:
 def train(size: str, name: str, widths: list[int]) -> dict[str, Any]:
     """Run it, or what is left of it; its result, its course, and the command."""
     words = command(size, name, widths)
-    subprocess.run([sys.executable, "-m", "leanrnn.cli", *words[1:]], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "leanrnn", *words[1:]], cwd=ROOT, check=True)
     folder = RUNS / f"{size}-{name}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     epochs = [line for line in lines if line["kind"] == "epoch"]

@@ -18,7 +18,7 @@ from ptb import SIZES, dense_of, mult_adds, results
 from ptb_time import TRAINING, at, seconds, stages
 
 from leanrnn.environment import hold_memory
-from leanrnn.recipes import Config, named
+from leanrnn.lab import Config, named
 
 LIKE = {"large": "medium", "rhn": "rhn-small", "rhn-medium": "rhn-small"}
 """What can be forecast, and the size whose run of `lean` tells how fast the widths fall."""

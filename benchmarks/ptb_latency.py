@@ -20,12 +20,11 @@ from common import environment, spread
 from ptb import SIZES, results, write_page
 
 import leanrnn
-from leanrnn.deploy.files import inputs_for, said
-from leanrnn.deploy.runtimes import caller, in_turns
+from leanrnn.deploy import caller, in_turns, inputs_for, said
 from leanrnn.environment import hold_memory
-from leanrnn.recipes import Config
-from leanrnn.recipes.model import language_model
-from leanrnn.recipes.onnx import export_language_model
+from leanrnn.lab import Config
+from leanrnn.lab.language.model import language_model
+from leanrnn.lab.language.onnx import export_language_model
 
 WORDS, BATCH, STEPS = 10_000, 10, 30
 

@@ -24,11 +24,11 @@ from common import environment
 from ptb import SIZES, dense_of, mult_adds, results, write_page
 
 from leanrnn.environment import hold_memory
-from leanrnn.recipes import Config
-from leanrnn.recipes.events import Interval
-from leanrnn.recipes.loop import train
-from leanrnn.recipes.text import Text
-from leanrnn.runs import Run
+from leanrnn.lab import Config
+from leanrnn.lab.events import Interval
+from leanrnn.lab.language.loop import train
+from leanrnn.lab.language.text import Text
+from leanrnn.lab.runs import Run
 
 ROUNDS = 5
 WORDS, TRAINING = 10_000, 929_589  # of Penn Treebank: different ones, and those of the training text

@@ -30,7 +30,7 @@ from torch.nn.functional import normalize
 from torch.optim import Optimizer
 
 import leanrnn
-from leanrnn.deploy.runtimes import in_turns
+from leanrnn.deploy import in_turns
 
 PAGE = DOCS / "a-published-model.md"
 PACKAGES = ("Resemblyzer", "librosa", "torch", "numpy", "scipy")

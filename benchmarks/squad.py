@@ -28,7 +28,7 @@ import torch
 from common import DOCS, RESULTS, ROOT, environment, printed, put, table
 
 import leanrnn
-from leanrnn.recipes.squad.job import example, load, vocabulary_of
+from leanrnn.lab.squad.job import example, load, vocabulary_of
 
 RUNS = ROOT / "runs"
 PATH = RESULTS / "squad.json"
@@ -78,7 +78,7 @@ def command(name: str, steps: int | None, precision: str) -> list[str]:
 def train(name: str, steps: int | None, precision: str) -> dict[str, Any]:
     """Run it, or what is left of it; its result, its course, and the command."""
     words = command(name, steps, precision)
-    subprocess.run([sys.executable, "-m", "leanrnn.cli", *words[1:]], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "leanrnn", *words[1:]], cwd=ROOT, check=True)
     folder = RUNS / f"squad-{name}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     result, config = (json.loads((folder / file).read_text()) for file in ("result.json", "config.json"))

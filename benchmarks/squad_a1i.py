@@ -21,12 +21,12 @@ import torch
 from common import RESULTS, environment
 
 import leanrnn
-from leanrnn.norms import group_norms
-from leanrnn.recipes.squad.config import SquadConfig
-from leanrnn.recipes.squad.data import Squad, batches, read
-from leanrnn.recipes.squad.evaluate import judged, predictions, runner
-from leanrnn.recipes.squad.job import example, load
-from leanrnn.recipes.squad.model import BiDAF
+from leanrnn.groups.norms import group_norms
+from leanrnn.lab.squad.config import SquadConfig
+from leanrnn.lab.squad.data import Squad, batches, read
+from leanrnn.lab.squad.evaluate import judged, predictions, runner
+from leanrnn.lab.squad.job import example, load
+from leanrnn.lab.squad.model import BiDAF
 
 LAYER = "modelling2.fwd.l0"
 

@@ -19,10 +19,10 @@ import torch
 from common import RESULTS, spread, write
 from torch import Tensor, nn
 
-from leanrnn.discover import discover
-from leanrnn.groups import Groups
-from leanrnn.sparsify import Sparsifier
-from leanrnn.threshold import ElementThreshold
+from leanrnn.discovery.discover import discover
+from leanrnn.groups.groups import Groups
+from leanrnn.sparsify.sparsifier import Sparsifier
+from leanrnn.sparsify.thresholds import ElementThreshold
 
 TARGETS = {1500: 1.05, 200: 1.10}
 

@@ -6,7 +6,6 @@ import sys
 from types import ModuleType
 
 import torch
-
 from zoo.recipe import Built, recipe
 
 

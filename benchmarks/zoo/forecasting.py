@@ -7,7 +7,6 @@ import logging
 
 import torch
 from torch import Tensor
-
 from zoo.recipe import Built, Hold, recipe
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
-
 from zoo import RECIPES
 
 CHOSEN = (

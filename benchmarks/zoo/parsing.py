@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-
 from zoo.recipe import Built, Hold, recipe
 
 

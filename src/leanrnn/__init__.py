@@ -9,33 +9,31 @@ This file is the public list, nothing else. Names are imported when first used, 
 ``leanrnn --help`` without loading PyTorch.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leanrnn import errors as errors
-    from leanrnn.checkpoint import about as about
-    from leanrnn.checkpoint import load as load
-    from leanrnn.checkpoint import save as save
-    from leanrnn.discover import discover as discover
-    from leanrnn.export import export as export
+    from leanrnn.cost import measure as measure
+    from leanrnn.deploy.export import export as export
+    from leanrnn.deploy.quantize import quantize as quantize
+    from leanrnn.discovery.discover import discover as discover
+    from leanrnn.discovery.register import register as register
     from leanrnn.groups import Groups as Groups
     from leanrnn.groups import Layer as Layer
-    from leanrnn.l1 import L1 as L1
-    from leanrnn.measure import measure as measure
-    from leanrnn.operators import register as register
-    from leanrnn.penalty import GroupLasso as GroupLasso
-    from leanrnn.quantize import quantize as quantize
-    from leanrnn.schedule import constant as constant
-    from leanrnn.schedule import linear_ramp as linear_ramp
-    from leanrnn.schedule import off_from as off_from
-    from leanrnn.shrink import shrink as shrink
+    from leanrnn.penalties import L1 as L1
+    from leanrnn.penalties import GroupLasso as GroupLasso
+    from leanrnn.sparsify import ElementThreshold as ElementThreshold
+    from leanrnn.sparsify import GroupThreshold as GroupThreshold
     from leanrnn.sparsify import Sparsifier as Sparsifier
-    from leanrnn.threshold import ElementThreshold as ElementThreshold
-    from leanrnn.threshold import GroupThreshold as GroupThreshold
-    from leanrnn.threshold import choose_threshold as choose_threshold
+    from leanrnn.sparsify import choose_threshold as choose_threshold
+    from leanrnn.sparsify import constant as constant
+    from leanrnn.sparsify import linear_ramp as linear_ramp
+    from leanrnn.sparsify import off_from as off_from
+    from leanrnn.surgery.checkpoint import about as about
+    from leanrnn.surgery.checkpoint import load as load
+    from leanrnn.surgery.checkpoint import save as save
+    from leanrnn.surgery.shrink import shrink as shrink
 
 __version__ = "0.1.0"
 
@@ -64,49 +62,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ElementThreshold": "threshold",
-    "GroupLasso": "penalty",
-    "GroupThreshold": "threshold",
-    "Groups": "groups",
-    "L1": "l1",
-    "Layer": "groups",
-    "Sparsifier": "sparsify",
-    "about": "checkpoint",
-    "choose_threshold": "threshold",
-    "constant": "schedule",
-    "linear_ramp": "schedule",
-    "off_from": "schedule",
-    "discover": "discover",
-    "export": "export",
-    "load": "checkpoint",
-    "measure": "measure",
-    "quantize": "quantize",
-    "register": "operators",
-    "save": "checkpoint",
-    "shrink": "shrink",
+    "cost": "measure",
+    "deploy.export": "export",
+    "deploy.quantize": "quantize",
+    "discovery.discover": "discover",
+    "discovery.register": "register",
+    "groups": "Groups Layer",
+    "penalties": "GroupLasso L1",
+    "sparsify": "ElementThreshold GroupThreshold Sparsifier choose_threshold constant linear_ramp off_from",
+    "surgery.checkpoint": "about load save",
+    "surgery.shrink": "shrink",
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        if name in __all__:
-            return import_module(f"leanrnn.{name}")
+    if name == "errors":
+        return import_module("leanrnn.errors")
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'leanrnn' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"leanrnn.{_HOMES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"leanrnn.{_HOME_OF[name]}"), name)
     return value
 
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
-
-
-class _Package(ModuleType):
-    """Keeps ``leanrnn.discover`` and ``leanrnn.shrink`` the functions: importing the files of the same names, which
-    Python does behind every other name, would put the modules in their place."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

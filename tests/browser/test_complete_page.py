@@ -5,12 +5,12 @@ import runpy
 from pathlib import Path
 
 import pytest
-from served import LETTERS, exported
 
 import leanrnn
 from leanrnn.errors import ExportError
-from leanrnn.web.page import write_page
-from leanrnn.web.runtime import fetch
+from leanrnn.lab.web.page import write_page
+from leanrnn.lab.web.runtime import fetch
+from tests.support.served import LETTERS, exported
 
 SERVE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "serve_onnx.py"))
 WORDS = ["<unk>", *"the a list lists of items is not , . ( ) [ ] returns return method methods in or</script>".split()]

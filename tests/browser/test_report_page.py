@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tiny import DENSE, go
 
-from leanrnn.cli import main
+from leanrnn.cli.main import main
+from tests.support.tiny import DENSE, go
 
 WIDTHS = (380, 768, 1280)
 SCHEMES = ("light", "dark")

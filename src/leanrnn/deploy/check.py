@@ -14,7 +14,9 @@ from torch.utils import _pytree as pytree
 from leanrnn.deploy.files import session
 from leanrnn.deploy.program import Program
 from leanrnn.errors import ExportError
-from leanrnn.surgery.verify import call, copy_example, leaves, quiet
+from leanrnn.running.call import call, leaves
+from leanrnn.running.copies import copy_example
+from leanrnn.running.quiet import quiet
 
 __all__ = ["TOLERANCE", "Run", "check", "onnx_reader", "variants"]
 

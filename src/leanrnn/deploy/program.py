@@ -18,9 +18,11 @@ from leanrnn.deploy.loops import rolled
 from leanrnn.deploy.quietly import quietly
 from leanrnn.deploy.tracing import whole_layers
 from leanrnn.errors import ExportError
-from leanrnn.factory import where_raised
 from leanrnn.layers import States
-from leanrnn.surgery.verify import call, copy_example, quiet
+from leanrnn.running.call import call
+from leanrnn.running.copies import copy_example
+from leanrnn.running.quiet import quiet
+from leanrnn.running.user_line import user_place
 
 __all__ = ["Program", "any_length", "arguments", "longer", "told", "trace", "unused"]
 
@@ -233,6 +235,6 @@ def _named(size: Any, names: Mapping[str, str]) -> str | int:
 def told(error: BaseException) -> str:
     """What went wrong, and where in the user's own code."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    place = where_raised(error)
+    place = user_place(error)
     what = f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
     return f"{what}, at {place}" if place else what

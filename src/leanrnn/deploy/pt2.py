@@ -18,7 +18,7 @@ from leanrnn.deploy.files import KEY
 from leanrnn.deploy.program import Program, any_length, arguments, longer, told
 from leanrnn.deploy.quietly import quietly
 from leanrnn.errors import ExportError
-from leanrnn.surgery.verify import quiet
+from leanrnn.running.quiet import quiet
 
 __all__ = ["reader", "retraced", "write"]
 

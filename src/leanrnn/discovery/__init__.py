@@ -1,1 +1,1 @@
-"""How groups are found: a tape of operators, labels that move and are tied, classes, widths, proof."""
+"""Finding the groups of any recurrent model by reading the operators it executed; README.md here tells how."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from leanrnn.groups import Groups, Layer
-from leanrnn.surgery.copying import user_line
-from leanrnn.surgery.cut import Masks
+from leanrnn.groups.data import Masks
+from leanrnn.groups.groups import Groups, Layer
+from leanrnn.running.user_line import user_line
 from leanrnn.surgery.proof import Differs, cut_copy
 
 __all__ = ["join_layers", "prove_layers"]

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from leanrnn.errors import DiscoveryError, UnsupportedModelError
-from leanrnn.groups import named_tensors
-from leanrnn.surgery.verify import leaves
+from leanrnn.groups.groups import named_tensors
+from leanrnn.running.call import leaves
 
 __all__ = ["check_supported"]
 

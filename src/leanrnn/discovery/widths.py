@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leanrnn.attributes import Place
-from leanrnn.components import Held
 from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import Owner, Propagation
 from leanrnn.discovery.reach import weights_of
-from leanrnn.groups import Layer, Link, Role, Strip
+from leanrnn.groups.data import Held, Place
+from leanrnn.groups.groups import Layer, Link, Role, Strip
 
 __all__ = ["layers_of", "width_name"]
 

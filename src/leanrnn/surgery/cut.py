@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from leanrnn.attributes import Place, get_attribute, set_attribute
 from leanrnn.errors import GroupsError
-from leanrnn.groups import Groups, index_tensor, named_tensors
+from leanrnn.groups.data import Masks, Place
+from leanrnn.groups.groups import Groups, index_tensor, named_tensors
+from leanrnn.running.attributes import get_attribute, set_attribute
+from leanrnn.surgery.modules import plain_, refit_
 from leanrnn.surgery.plan import Plan, plan_of, set_plan
-from leanrnn.surgery.refit import plain_, refit_
 
-__all__ = ["Masks", "Replaced", "cut_", "cut_held_", "cut_tensors_", "new_length"]
+__all__ = ["Replaced", "cut_", "cut_held_", "cut_tensors_", "new_length"]
 
 Indices = NDArray[np.int64]
-Masks = Mapping[str, NDArray[np.bool_]]
-"""Per layer name, which components stay."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from leanrnn.attributes import Place
+from leanrnn.groups.data import Place
 
 __all__ = ["Plan", "Remembered", "plan_of", "set_plan", "whole_plan"]
 

@@ -13,12 +13,15 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
 from leanrnn.errors import ShrinkError
-from leanrnn.groups import Groups
-from leanrnn.surgery.copying import copy_model, user_line
-from leanrnn.surgery.cut import Masks, cut_
+from leanrnn.groups.data import Masks
+from leanrnn.groups.groups import Groups
+from leanrnn.running.compare import difference, run, tolerance
+from leanrnn.running.copies import copy_model
+from leanrnn.running.user_line import user_line
+from leanrnn.surgery.cut import cut_
+from leanrnn.surgery.numbers import settle
 from leanrnn.surgery.plan import Remembered
-from leanrnn.surgery.remember import settle
-from leanrnn.surgery.verify import difference, run, tolerance, zero_
+from leanrnn.surgery.zeroing import zero_
 
 __all__ = ["Differs", "cut_copy"]
 

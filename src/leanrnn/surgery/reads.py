@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from leanrnn.attributes import Place
+from leanrnn.groups.data import Place
 
 __all__ = ["places_read"]
 

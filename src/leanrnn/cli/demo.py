@@ -1,0 +1,40 @@
+"""``leanrnn demo``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from leanrnn.cli.printing import print_json
+from leanrnn.errors import ConfigError
+
+__all__ = ["Demo"]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Train a small language model dense and lean side by side, compare, export, and show both in pages. About five
+    minutes; no data is downloaded."""
+
+    out: Path = Path("leanrnn-demo")
+    """Folder for the two runs, their files and pages; interrupted, the same command goes on."""
+    epochs: int | None = None
+    """Passes of the dense model over the text; the lean one makes more than twice as many, in about the same time."""
+    seed: int = 1
+    """Of the first weights."""
+    threads: int | None = None
+    """Threads PyTorch may use."""
+    json: bool = False
+    """Print the results as JSON at the end."""
+
+    def run(self) -> None:
+        """The whole story."""
+        from leanrnn.environment import hold_memory
+        from leanrnn.lab.demo import demo
+
+        if self.epochs is not None and self.epochs < 1:
+            raise ConfigError(f"epochs is {self.epochs}. Give at least 1.")
+        hold_memory()
+        results = demo.run(self.out, threads=self.threads, seed=self.seed, epochs=self.epochs)
+        if self.json:
+            print_json(results)

@@ -1,0 +1,44 @@
+"""``leanrnn discover``: the groups of a user's own model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from leanrnn.cli.factory import build
+from leanrnn.cli.printing import print_json
+
+__all__ = ["Discover"]
+
+
+@dataclass(frozen=True)
+class Discover:
+    """Print the groups of your own model."""
+
+    factory: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODULE:FUNCTION")]
+    """Function that returns the model, or (model, example): package.module:function or path/to/file.py:function."""
+    example: str | None = None
+    """Inputs, if the function returns a model alone: "1,35:int64" for a tensor of that shape and type, several with ;
+    between them, or MODULE:FUNCTION that returns them."""
+    scope: Literal["recurrent", "all"] = "recurrent"
+    """Which widths to offer: recurrent ones, or embedding and MLP widths too."""
+    explain: str | None = None
+    """Name of a layer, or of a pinned width, whose chain of operators to print."""
+    json: bool = False
+    """Print the groups as JSON."""
+    traceback: bool = False
+    """Show the whole traceback if your own code raises."""
+
+    def run(self) -> None:
+        """Discover and print."""
+        from leanrnn import discover
+
+        model, example = build(self.factory, self.example)
+        groups = discover(model, example, scope=self.scope)
+        if self.json:
+            print_json(json.loads(groups.to_json()))
+        else:
+            print(groups.explain(self.explain) if self.explain else groups)

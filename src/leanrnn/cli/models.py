@@ -1,0 +1,134 @@
+"""``leanrnn shrink``, ``export`` and ``quantize``: what comes after training."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from leanrnn.cli.artefacts import Given, Source
+from leanrnn.cli.printing import print_json, print_table
+from leanrnn.errors import ConfigError
+
+__all__ = ["Export", "Quantize", "Shrink"]
+
+
+@dataclass(frozen=True)
+class Shrink:
+    """Cut the dead components, or as many as you say, out of a run's model, and write it to a file."""
+
+    source: Source
+    """A run folder (its last checkpoint, if it is not finished) or a file it has written."""
+    out: Path
+    """The file to write."""
+    ratio: float | None = None
+    """Part of the components of every layer to cut out, those of the smallest norms; without it the dead."""
+    round_to: int = 1
+    """Keep a multiple of this many components in every layer."""
+    json: bool = False
+    """Print what was done as JSON."""
+
+    def run(self) -> None:
+        """Shrink, prove, write."""
+        import leanrnn
+        from leanrnn.lab.runs import model_file
+        from leanrnn.lab.task import task_of
+
+        path = model_file(self.source)
+        about = leanrnn.about(path)
+        task = task_of(about)
+        model = task.load(path)
+        # What is dead may be of any kind; by size of the norms only layers are cut.
+        groups = leanrnn.discover(model, task.inputs(about, 2, 3), scope="all" if self.ratio is None else "recurrent")
+        small = leanrnn.shrink(model, groups, ratio=self.ratio, round_to=self.round_to)
+        leanrnn.save(small, self.out, about=about)
+        found = [task.sizes(model), task.sizes(small)]
+        if self.json:
+            print_json({"from": str(path), "to": str(self.out), "before": found[0], "after": found[1]})
+        else:
+            print_table([("", "before", "after"), *((k, str(found[0][k]), str(found[1][k])) for k in found[0])])
+            print(f"{self.out} computes what {path} computes.")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a model as ONNX, for onnxruntime, OpenVINO and others, or as a program of torch. It is run and compared,
+    and appears only if it is right."""
+
+    source: Source
+    """A run folder, or a file that leanrnn has written."""
+    out: Path
+    """The file to write: .onnx, for any number of steps, or .pt2, for one number of them."""
+    steps: int = 5
+    """Steps of a .pt2 file of a language model."""
+    opset: int = 20
+    """Version of ONNX's operators."""
+    factory: str | None = None
+    """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
+    example: str | None = None
+    """Inputs, if that function returns a model alone, such as "1,35:int64"."""
+    fixed: bool = False
+    """Allow lengths to be fixed in the file, as a loop over the steps in Python does."""
+    json: bool = False
+    """Print what was written as JSON."""
+
+    def run(self) -> None:
+        """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
+        import leanrnn
+        from leanrnn.lab.runs import model_file
+        from leanrnn.lab.task import task_of
+
+        if self.steps < 1:
+            raise ConfigError(f"steps is {self.steps}. Give at least 1.")
+        path = model_file(self.source)
+        if self.factory is None:
+            written = task_of(leanrnn.about(path)).export(path, self.out, steps=self.steps, opset=self.opset)
+        else:
+            model, example = Given(self.source, self.factory, self.example).model()
+            written = leanrnn.export(
+                model, example, self.out, about=leanrnn.about(path), fixed=self.fixed, opset=self.opset
+            )
+        if self.json:
+            print_json(asdict(written) | {"path": str(written.path)})
+            return
+        inputs = ((name, " x ".join(map(str, shape))) for name, shape in written.inputs.items())
+        print_table([("input", "axes"), *inputs])
+        print(f"outputs: {', '.join(written.outputs)}")
+        print(f"{self.out} has {written.nodes} nodes and differs by {written.difference:.1e} at lengths never traced.")
+        if self.out.suffix == ".pt2":
+            print("Numbers above are fixed: torch's programs hold the number of steps; .onnx takes any.")
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """Write an exported file with weights of eight bits."""
+
+    source: Source
+    """A file that leanrnn export has written."""
+    out: Path | None = None
+    """The file to write; NAME.int8.onnx if not given."""
+    weights_only: bool = False
+    """Compute in single precision: not faster, but nearly exact, and OpenVINO reads it."""
+    data: Path | None = None
+    """Data of the recipe the model was trained with: tells the perplexity (or F1) of both files."""
+    json: bool = False
+    """Print what was done as JSON."""
+
+    def run(self) -> None:
+        """Quantise and compare."""
+        import leanrnn
+        from leanrnn.deploy import said
+        from leanrnn.lab.task import task_of
+
+        name, evaluate = "", None
+        if self.data is not None:
+            name, evaluate = task_of(said(self.source)["about"]).evaluator(self.source, self.data)
+        found = leanrnn.quantize(self.source, self.out, weights_only=self.weights_only, evaluate=evaluate)
+        if self.json:
+            print_json(asdict(found) | {"path": str(found.path)})
+            return
+        print(f"{found.path}: {found.bytes_before / 1e6:.2f} MB became {found.bytes_after / 1e6:.2f} MB.")
+        print(f"Outputs change by {found.difference:.1%} (root of the mean square, for inputs of chance).")
+        if found.before is not None:
+            print(f"{name} {found.before:.2f} became {found.after:.2f}.")
+        if found.kept:
+            print(f"In single precision, though bytes in the file: {', '.join(found.kept)}.")

@@ -1,0 +1,101 @@
+"""``leanrnn report``: one page about runs."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from leanrnn.cli.artefacts import Given, artefacts
+from leanrnn.cli.printing import print_json
+from leanrnn.errors import ConfigError
+
+__all__ = ["Report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one page about one or several runs: what happened, what is left, how fast it is."""
+
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
+    """Folders of runs; of one that is not finished its last checkpoint is taken."""
+    out: Path = Path("report.html")
+    """The page to write."""
+    markdown: bool = False
+    """Write the words and tables as Markdown too, beside the page (report.md)."""
+    csv: bool = False
+    """Write every epoch of every run as comma-separated values too, beside the page (report.csv)."""
+    seconds: float = 10.0
+    """To spend on timing, all together; 0 leaves times out."""
+    threads: tuple[int, ...] = ()
+    """Numbers of threads to time with; one and all if not given."""
+    runtimes: tuple[str, ...] = ()
+    """Of torch, onnxruntime, int8 and openvino those to time; what is installed if not given."""
+    json: bool = False
+    """Print what was found as JSON."""
+
+    def run(self) -> None:
+        """Read, time, draw; write when all of it is there."""
+        from leanrnn.environment import environment
+        from leanrnn.lab.disk import write_whole
+        from leanrnn.lab.report.drawing import check_matplotlib
+        from leanrnn.lab.report.page import html
+        from leanrnn.lab.report.story import read_stories
+        from leanrnn.lab.report.words import comma_separated, facts, markdown
+
+        self._check()
+        check_matplotlib()
+        stories = read_stories(self.runs)
+        rows = self._times([story.name for story in stories]) if self.seconds > 0 else []
+        measured = environment() if rows else None
+        written = {self.out: html(stories, rows, measured, self._command())}
+        if self.markdown:
+            written[self.out.with_suffix(".md")] = markdown(stories, rows, measured)
+        if self.csv:
+            written[self.out.with_suffix(".csv")] = comma_separated(stories)
+        for path, text in written.items():
+            write_whole(path, text)
+        if self.json:
+            print_json({"written": [*map(str, written)], "runs": [*map(facts, stories)], "measured": rows})
+        else:
+            print("\n".join(f"wrote {path}" for path in written))
+
+    def _check(self) -> None:
+        """Mistakes are told before minutes are spent."""
+        if not self.runs:
+            raise ConfigError("no run was named. Give the folder of one, such as runs/text.")
+        if not self.out.parent.is_dir():
+            raise ConfigError(f"there is no folder {self.out.parent}. Create it first.")
+        if self.out.is_dir():
+            raise ConfigError(f"{self.out} is a folder. Name a file to write, such as {self.out / 'report.html'}.")
+        if self.out.suffix in (".md", ".csv"):
+            raise ConfigError(f"{self.out} is to be a page. Name it .html; --markdown and --csv write beside it.")
+        if min((1, *self.threads)) < 1:
+            raise ConfigError("threads have to be at least 1.")
+
+    def _times(self, names: list[str]) -> list[dict[str, Any]]:
+        import torch
+
+        from leanrnn.cli.measure import measured
+        from leanrnn.environment import hold_memory
+
+        hold_memory()
+        threads = self.threads or tuple(dict.fromkeys((1, torch.get_num_threads())))
+        with tempfile.TemporaryDirectory() as folder:
+            found = [artefacts(Given(run), Path(folder) / str(i), self.runtimes) for i, run in enumerate(self.runs)]
+            rows = list(measured(found, threads, self.seconds))
+        known = dict(zip(map(str, self.runs), names, strict=True))
+        return [row | {"model": known[row["model"]]} for row in rows]
+
+    def _command(self) -> str:
+        """What to type to have this page again."""
+        words = ["leanrnn", "report", *map(str, self.runs), "--out", str(self.out)]
+        words += [f"--{name}" for name in ("markdown", "csv") if getattr(self, name)]
+        words += ["--seconds", f"{self.seconds:g}"]
+        words += ["--threads", *map(str, self.threads)] if self.threads else []
+        words += ["--runtimes", *self.runtimes] if self.runtimes else []
+        return shlex.join(words)

@@ -1,0 +1,167 @@
+"""``leanrnn train``: a recipe, on data of a user."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Generic, TypeVar, cast
+
+import tyro
+
+from leanrnn.errors import ConfigError
+from leanrnn.lab import Config, named
+from leanrnn.lab.settings import from_toml
+
+__all__ = ["Train", "parse_train"]
+
+Settings = TypeVar("Settings")
+
+
+def _any_settings() -> Any:
+    return Config()
+
+
+@dataclass(frozen=True)
+class Train(Generic[Settings]):
+    """Train a recipe (leanrnn ls lists them). The same command goes on where a run was interrupted.
+
+    All settings below may also stand in a TOML file, one `name = value` a line."""
+
+    recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
+    """Its name."""
+    data: Path | None = None
+    """Folder (or file) of the data; the variable LEANRNN_DATA otherwise."""
+    out: Path | None = None
+    """Folder of the run; runs/RECIPE if not given."""
+    start: Path | None = None
+    """A run, or a file it has written, whose model to start from."""
+    config: Path | None = None
+    """A TOML file with settings; those given here count more."""
+    threads: int | None = None
+    """Threads PyTorch may use. Results are the same, bit for bit, for the same number."""
+    device: str = "auto"
+    """Where to train: cpu, cuda, mps; auto takes an accelerator if there is one."""
+    save_seconds: float = 300.0
+    """From one checkpoint to the next, besides one after every epoch."""
+    tensorboard: bool = False
+    """Write the metrics for TensorBoard too (pip install leanrnn[tensorboard])."""
+    json: bool = False
+    """Print the metrics and the result as JSON, a line each, instead of a progress bar."""
+    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=_any_settings)
+    """What is trained, and how."""
+
+    def run(self) -> int:
+        """Train to the end; 130 if it was interrupted."""
+        import torch
+
+        from leanrnn.cli.board import Board
+        from leanrnn.cli.view import reading, view
+        from leanrnn.environment import hold_memory
+        from leanrnn.lab.runs import Run
+        from leanrnn.lab.task import task_named
+
+        recipe, folder = named(self.recipe), self.out or Path("runs") / self.recipe
+        if recipe.start and self.start is None:
+            raise ConfigError(
+                f"{self.recipe} begins with a trained model. Train {recipe.start} first and give "
+                f"--start runs/{recipe.start}."
+            )
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        hold_memory()
+        task, device, settings = task_named(recipe.task), _device(self.device), cast(Any, self.settings)
+        with reading(self.json) as tell:
+            data = task.read(settings, self.data, tell)
+        about = {
+            "recipe": self.recipe,
+            "config": settings.to_json(),
+            "text": data.digest,
+            "start": _name(self.start),
+        }
+        started = {"data": _name(self.data)}
+        with (
+            Run.open(folder, about, started, {"config": type(settings)().to_json()}) as run,
+            _signals() as stopped,
+            view(settings, run, self.json) as show,
+        ):
+            show.notes(data.notes)
+            board = Board(run, self.tensorboard)
+            if run.result() is None:
+                ask = stopped.is_set
+                given = (settings, data, run)
+                for event in task.train(
+                    *given, start=self.start, device=device, save_seconds=self.save_seconds, stopped=ask
+                ):
+                    show.event(event)
+                    board.event(event)
+            show.notes(run.notes)
+            if (result := run.result()) is None:
+                print(f"stopped; everything is in {folder}. Give the same command to go on.", file=sys.stderr)
+                return 130
+        if self.json:
+            print(json.dumps({"kind": "result", **result}))
+        else:
+            show.result(task, result)
+        return 0
+
+
+def parse_train(arguments: Sequence[str]) -> Train[Any]:
+    """The command, with the settings of the recipe (and of a TOML file) as defaults of its options."""
+    first = [text for text in arguments[:1] if not text.startswith("-")]
+    recipe = first[0] if first else ""
+    settings = named(recipe).config if recipe else Config()
+    # The options are those of the recipe's own settings.
+    kind: Any = Train[type(settings)]  # type: ignore[misc]
+    for _ in range(2):  # the second time with what the file of the first says
+        default = kind(recipe=recipe, settings=settings) if recipe else tyro.MISSING_NONPROP
+        command: Train[Any] = tyro.cli(
+            kind, prog="leanrnn train", args=arguments, default=default, config=(tyro.conf.FlagCreatePairsOff,)
+        )
+        if command.config is None:
+            break
+        settings = from_toml(settings, command.config)
+    return command
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Ctrl-C, or a polite end from elsewhere, asks the loop to stop after the step it is in; twice is at once."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _device(name: str) -> str:
+    """A device that torch has here."""
+    import torch
+
+    if name == "auto":
+        found = torch.accelerator.current_accelerator()
+        return found.type if found is not None and torch.accelerator.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ConfigError(f"there is no device {name!r} here ({reason}). Choose cpu, or auto.") from error
+    return name
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path)

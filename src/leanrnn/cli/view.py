@@ -1,0 +1,107 @@
+"""What a user sees of a run: a bar with the time left in a terminal, lines elsewhere, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, cast
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from leanrnn.lab.runs import Run
+from leanrnn.lab.task import Event, Task
+
+__all__ = ["View", "reading", "view"]
+
+
+class View:
+    """Shows the events of one run."""
+
+    def __init__(self, config: Any, run: Run, as_json: bool, bar: Progress | None) -> None:
+        self.config, self.run, self.as_json, self.bar = config, run, as_json, bar
+        self.console = bar.console if bar else Console()
+        self.task = bar.add_task("", total=1.0) if bar else None
+        self.warned = False
+
+    def notes(self, lines: Iterable[str]) -> None:
+        """Something a user should know."""
+        for line in lines:
+            print(f"note: {line}", file=sys.stderr)
+
+    def event(self, event: Event) -> None:
+        """It moves the bar, and may be a line."""
+        self.notes([*self.run.notes, *self._warning(event)])
+        self.run.notes.clear()
+        if self.as_json:
+            print(json.dumps({"kind": type(event).__name__.lower(), **asdict(cast(Any, event))}), flush=True)
+            return
+        if self.bar and self.task is not None:
+            done, told = event.part(self.config)
+            self.bar.update(self.task, completed=done, description=told)
+        if line := event.line(self.config):
+            self.console.print(line, highlight=False, soft_wrap=True)
+
+    def result(self, task: Task, result: Mapping[str, Any]) -> None:
+        """The end of the story."""
+        print("\n".join(task.told(result)))
+        print(f"the model is {self.run.folder / 'model.safetensors'}")
+
+    def _warning(self, event: Event) -> list[str]:
+        """Once, when a layer has nothing left to lose."""
+        dead = [] if self.warned else [name for name, count in event.alive.items() if not count]
+        self.warned = self.warned or bool(dead)
+        hint = f"the strength of {self.config.strength:g} is too large. Stop, and try a third of it in a new folder."
+        return [f"all components of {', '.join(dead)} are dead: {hint}"] if dead else []
+
+
+@contextmanager
+def view(config: Any, run: Run, as_json: bool) -> Iterator[View]:
+    """A view for the terminal or the file that standard output is. ::
+
+    with view(config, run, as_json=False) as show:
+        show.event(event)
+    """
+    console = Console()
+    if as_json or not console.is_terminal:
+        yield View(config, run, as_json, None)
+        return
+    with _progress(console) as bar:
+        yield View(config, run, as_json, bar)
+
+
+def _progress(console: Console | None = None) -> Progress:
+    """A bar with the time left, and what is done in front of it."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console)
+
+
+@contextmanager
+def reading(as_json: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """For what takes a while before training: told what is done, how much, and how much there is. ::
+
+    with reading(as_json=False) as tell:
+        tell("reading dev-v1.1.json", 100, 2067)
+    """
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield lambda *_: None
+        return
+    with _progress(console) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield tell

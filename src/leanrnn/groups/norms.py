@@ -1,0 +1,214 @@
+"""Norms of all groups at once: one pass over each matrix, never a list of weights per component.
+
+The squared row sums and column sums of every matrix are laid end to end in one flat vector, a place per position of an
+axis. A group is a handful of these places, so its squared norm is a gather and a sum; the way back (a number per group
+to a factor per row and column) is one gather too. Both are deterministic on every device, which scattering with atomic
+additions is not: replicas of a model stay bit-identical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from leanrnn.groups.groups import Groups, Indices, Layer, Strip, index_tensor
+
+__all__ = ["Biases", "Entry", "GroupIndex", "alive", "counting", "group_norms", "is_weight"]
+
+Wanted = Callable[[Layer, Strip], bool]
+Biases = bool | Literal["needed"]
+"""Whether biases are meant too: all, none, or those of layers that are only dead when their biases are zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One tensor with strips, and where the positions of its axes stand in the flat vector."""
+
+    name: str
+    tensor: Tensor
+    axes: tuple[int, ...]
+    spans: tuple[slice, ...]
+
+    def vectors(self, flat: Tensor) -> Iterator[Tensor]:
+        """The part of ``flat`` of every axis, shaped to broadcast against the tensor, on its device, in its dtype."""
+        for axis, span in zip(self.axes, self.spans, strict=True):
+            shape = [1] * self.tensor.dim()
+            shape[axis] = -1
+            yield flat[span].to(self.tensor.device, self.tensor.dtype).view(shape)
+
+
+class GroupIndex:
+    """Maps between groups and the positions of all axes that carry strips.
+
+    The numbers of groups run through all layers, in order. Rebuilt by itself when the groups were cut, a parameter was
+    replaced or the model moved to another device. ::
+
+        index = GroupIndex(groups, is_weight)
+        index.squares().sqrt()          # norms of all groups, no synchronisation
+    """
+
+    def __init__(self, groups: Groups, wanted: Wanted) -> None:
+        self.groups, self._wanted = groups, wanted
+        self._build()
+
+    def refresh(self) -> GroupIndex:
+        """Rebuild if groups or parameters changed; returns ``self``."""
+        if self.groups.layers is not self._layers or not self._current():
+            self._build()
+        return self
+
+    @property
+    def widths(self) -> list[int]:
+        """Widths of the layers, in order."""
+        return [layer.width for layer in self._layers]
+
+    def by_layer(self, values: Tensor) -> dict[str, Tensor]:
+        """A number per group, taken apart into the layers."""
+        return dict(zip(self.groups.names, torch.split(values, self.widths), strict=True))
+
+    def squares(self) -> Tensor:
+        """Sum of squares of every group."""
+        return self._reduce(lambda block, out: torch.mul(block, block, out=out), torch.sum, torch.Tensor.add_)
+
+    def largest(self) -> Tensor:
+        """Largest magnitude in every group: zero only where every element is exactly zero."""
+        return self._reduce(lambda block, out: torch.abs(block, out=out), torch.amax, _maximum_)
+
+    def spread(self, values: Tensor, fill: float) -> Tensor:
+        """A number per group to its places in the flat vector, ``fill`` elsewhere; a row per group of a place."""
+        padded = torch.cat((values, values.new_full((1,), fill)))
+        return padded[self._ids]
+
+    def _build(self) -> None:
+        groups = self.groups
+        self._layers = groups.layers
+        tensors, total = groups.tensors(), sum(layer.width for layer in groups.layers)
+        self.entries: list[Entry] = []
+        places, ids, size = [], [], 0
+        for name, found in groups.strips().items():
+            strips = [(offset, strip) for offset, layer, strip in found if self._wanted(layer, strip)]
+            axes, spans = sorted({strip.axis for _, strip in strips}), []
+            for axis in axes:
+                here = [(offset, strip) for offset, strip in strips if strip.axis == axis]
+                places += [size + strip.positions for _, strip in here]
+                ids += [offset + strip.components for offset, strip in here]
+                spans.append(slice(size, size + here[0][1].shape[axis]))
+                size = spans[-1].stop
+            if axes:
+                self.entries.append(Entry(name, tensors[name], tuple(axes), tuple(spans)))
+        self._size = size
+        self._place(np.concatenate([*places, _EMPTY]), np.concatenate([*ids, _EMPTY]), total)
+
+    def _place(self, places: Indices, ids: Indices, total: int) -> None:
+        first = self.entries[0].tensor if self.entries else torch.empty(0)
+        self.device = first.device
+        wide = any(entry.tensor.dtype == torch.float64 for entry in self.entries)
+        self.dtype = torch.float64 if wide else torch.float32
+        self._devices = [entry.tensor.device for entry in self.entries]
+        self._ids = index_tensor(_padded(places, ids, self._size, total).T, self.device)
+        self._tables, offset = [], 0
+        for width in self.widths:
+            mine = (ids >= offset) & (ids < offset + width)
+            table = _padded(ids[mine] - offset, places[mine], width, self._size)
+            self._tables.append(index_tensor(table, self.device))
+            offset += width
+
+    def _current(self) -> bool:
+        model = self.groups.model
+        for entry, device in zip(self.entries, self._devices, strict=True):
+            path, _, leaf = entry.name.rpartition(".")
+            owner = model.get_submodule(path)
+            if entry.tensor is not owner._parameters.get(leaf) and entry.tensor is not owner._buffers.get(leaf):
+                return False
+            if entry.tensor.device != device:
+                return False
+        return True
+
+    @torch.no_grad()
+    def _reduce(
+        self,
+        prepare: Callable[[Tensor, Tensor], Tensor],
+        reduce: Callable[..., Tensor],
+        merge: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        # One place more than there are positions: the padding of the tables points at this zero.
+        flat = torch.zeros(self._size + 1, dtype=self.dtype, device=self.device)
+        for entry in self.entries:
+            for lo, hi, block in _blocks(entry.tensor, self.dtype, prepare):
+                for axis, span in zip(entry.axes, entry.spans, strict=True):
+                    others = [d for d in range(block.dim()) if d != axis]
+                    part = reduce(block, dim=others) if others else block
+                    place = flat[span][lo:hi] if axis == 0 else flat[span]
+                    merge(place, part.to(self.device))
+        sums = [reduce(flat[table], dim=[1]) for table in self._tables]
+        return torch.cat(sums) if sums else flat[:0]
+
+
+def is_weight(layer: Layer, strip: Strip) -> bool:
+    """Whether a strip counts in the norm of a group: weights do, biases and buffers do not."""
+    return strip.role == "weight"
+
+
+def counting(biases: Biases) -> Wanted:
+    """The strips of weights, and of the biases that are meant: ``GroupIndex(groups, counting("needed"))``."""
+    if biases == "needed":
+        return lambda layer, strip: is_weight(layer, strip) or (strip.role == "bias" and layer.needs_zero_bias)
+    roles = ("weight", "bias") if biases else ("weight",)
+    return lambda layer, strip: strip.role in roles
+
+
+def group_norms(groups: Groups) -> dict[str, Tensor]:
+    """Euclidean norm of every group by layer, crossings counted twice: ``group_norms(groups)["rnn"].argsort()``."""
+    index = GroupIndex(groups, is_weight)
+    return index.by_layer(index.squares().sqrt())
+
+
+def alive(groups: Groups) -> dict[str, NDArray[np.bool_]]:
+    """Per layer, which components are not dead. Dead: every weight of the group is exactly zero, and every bias as
+    well where the value itself is read (``layer.needs_zero_bias``). ::
+
+        {name: int(mask.sum()) for name, mask in alive(groups).items()}
+    """
+    index = GroupIndex(groups, counting("needed"))
+    return {name: mask.numpy() for name, mask in index.by_layer((index.largest() != 0).cpu()).items()}
+
+
+_EMPTY: Indices = np.empty(0, dtype=np.int64)
+
+
+def _padded(keys: Indices, values: Indices, rows: int, fill: int) -> Indices:
+    """Row ``k`` lists the values whose key is ``k``, filled up to the longest list (one column at least)."""
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    rank = np.arange(len(keys)) - np.searchsorted(keys, keys)
+    table = np.full((rows, int(rank.max(initial=0)) + 1), fill, dtype=np.int64)
+    table[keys, rank] = values
+    return table
+
+
+def _blocks(
+    tensor: Tensor, dtype: torch.dtype, prepare: Callable[[Tensor, Tensor], Tensor]
+) -> Iterator[tuple[int, int, Tensor]]:
+    """Prepared slabs of ``tensor`` along its first axis, small enough to stay in cache; one scratch serves them all."""
+    rows = max(1, _block_size(tensor.device) * tensor.shape[0] // max(1, tensor.numel()))
+    scratch = tensor.new_empty((min(rows, tensor.shape[0]), *tensor.shape[1:]), dtype=dtype)
+    for lo in range(0, tensor.shape[0], rows):
+        block = tensor[lo : lo + rows]
+        out = scratch[: block.shape[0]]
+        # Narrow floats are widened before they are squared, not after.
+        yield lo, lo + block.shape[0], prepare(block if block.dtype == dtype else out.copy_(block), out)
+
+
+def _block_size(device: torch.device) -> int:
+    # A cache-sized slab per thread on the CPU (measured); elsewhere launches cost more than memory traffic.
+    return 2**18 * torch.get_num_threads() if device.type == "cpu" else 2**24
+
+
+def _maximum_(place: Tensor, part: Tensor) -> Tensor:
+    return torch.maximum(place, part, out=place)

@@ -1,0 +1,1 @@
+"""What ``leanrnn demo`` does."""

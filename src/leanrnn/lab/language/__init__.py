@@ -1,0 +1,1 @@
+"""Language models: data, model, loop and recipes."""

@@ -1,0 +1,235 @@
+"""The one training loop of all recipes. Read it from top to bottom.
+
+It uses the public names of leanrnn only: what it does, a loop of your own can do.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+import leanrnn
+from leanrnn.errors import RunError
+from leanrnn.lab.average import follow_
+from leanrnn.lab.events import Epoch, Interval, check_finite
+from leanrnn.lab.language.config import Config
+from leanrnn.lab.language.job import Job, begun, resumed, saved
+from leanrnn.lab.language.model import LanguageModel, detached, drops, load_language_model
+from leanrnn.lab.language.perplexity import perplexity
+from leanrnn.lab.language.text import Text, streams, windows
+from leanrnn.lab.precision import products
+from leanrnn.lab.runs import Run
+
+__all__ = ["train"]
+
+BEST = "best.safetensors"
+"""The model of the best epoch so far, where it is that one that counts."""
+
+
+def train(
+    config: Config,
+    text: Text,
+    run: Run,
+    *,
+    start: Path | None = None,
+    device: str = "cpu",
+    save_seconds: float = 300.0,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Interval | Epoch]:
+    """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. ::
+
+    with Run.open(Path("runs/mine"), {"config": config.to_json()}) as run:
+        for event in train(config, text, run):
+            print(event)
+    """
+    there = torch.device(device)
+    for part in ("train", "valid", "test"):  # now, not after hours of training
+        _long_enough(getattr(text, part), config, part)
+    rows = streams(text.train, config.batch).to(there)
+    per_epoch = (len(rows) - 1) // config.window
+    job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
+    last = time.monotonic()
+    while job.epoch < config.epochs:
+        for interval in _epoch(job, config, rows, per_epoch):
+            if interval is not None:
+                run.log({"kind": "interval", **asdict(interval)})
+                yield interval
+            if job.window == per_epoch:
+                break  # what follows is saved with the epoch
+            if (ended := stopped()) or time.monotonic() - last > save_seconds:
+                saved(job, run, job.epoch * per_epoch + job.window)
+                last = time.monotonic()
+                if ended:
+                    return
+        event = _end_of_epoch(job, config, text, per_epoch)
+        if config.best and event.valid <= min(job.valid):
+            leanrnn.save(job.judged, run.folder / BEST, about=job.about)
+        run.log({"kind": "epoch", **asdict(event)})
+        saved(job, run, job.epoch * per_epoch)
+        last = time.monotonic()
+        yield event
+        if stopped():
+            return
+    run.write("result.json", _finish(job, config, text, run))
+
+
+def _long_enough(tokens: Tensor, config: Config, part: str) -> None:
+    if (length := len(tokens) // config.batch) <= config.window:
+        name = {"train": "training", "valid": "validation"}.get(part, part)
+        raise RunError(
+            f"the {name} text has {len(tokens)} tokens: each of {config.batch} streams is {length} long, no window of "
+            f"{config.window} and one more. Give more text (or a larger held_out), a smaller batch or a smaller window."
+        )
+
+
+def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[Interval | None]:
+    """What is left of an epoch; after every window an interval, or None where there is nothing to tell."""
+    if job.window == 0:
+        # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
+        torch.manual_seed(config.seed * 1_000_003 + job.epoch)
+        if config.penalised and job.epoch == config.penalised:
+            _recover(job, config, rows)
+        if job.epoch == config.averaged_from:
+            job.begin_average()
+    model, optimizer = job.model.train(), job.optimizer
+    for group in optimizer.param_groups:
+        group["lr"] = config.rate_at(job.epoch)
+    for i, (words, wanted) in enumerate(windows(rows, config.window)):
+        if i < job.window:
+            continue
+        began = time.perf_counter()
+        with products(config.precision, words.device):
+            scores, state = model(words, job.state)
+        # The paper's loss: the sum over the window, the mean over the streams.
+        loss = (
+            cross_entropy(scores.flatten(0, 1).to(job.losses.dtype), wanted.flatten(), reduction="sum") / config.batch
+        )
+        job.losses[i % len(job.losses)] = loss.detach()
+        if config.l2:
+            loss = loss + config.l2 / 2 * sum(p.square().sum() for p in model.parameters() if p.requires_grad)
+        if job.sparsifier and config.mode == "loss":
+            loss = loss + job.sparsifier.loss()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimizer.step()
+        if job.average is not None:
+            done = (job.epoch - config.averaged_from) * per_epoch + i
+            follow_(job.average, model, min(config.average, (done + 1) / (done + 10)))  # at first it forgets faster
+        job.state = detached(state)
+        job.window = i + 1
+        if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
+            _compact(job, config, rows)
+        tell = job.window % len(job.losses) == 0 or job.window == per_epoch
+        losses = job.losses[: i % len(job.losses) + 1].tolist() if tell else []  # waits for the step to end
+        job.seconds += time.perf_counter() - began
+        yield _interval(job, config, per_epoch, losses) if tell else None
+
+
+def _compact(job: Job, config: Config, rows: Tensor) -> None:
+    """Cut what is dead out of model and optimizer; the state that is carried on loses the same units."""
+    assert job.sparsifier is not None
+    if all(layer.alive == layer.width for layer in job.sparsifier.status().layers):
+        return
+    before = _scores(job.model, rows, config)
+    if job.sparsifier.compact():
+        job.difference = max(job.difference, float((_scores(job.model, rows, config) - before).abs().max()))
+        if job.state is not None:
+            named = zip(job.state, job.model.layer_names, strict=True)
+            job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
+        if config.follow:
+            job.model.follow(config.keep, config.widths)
+
+
+def _recover(job: Job, config: Config, rows: Tensor) -> None:
+    """The penalty is lowered, or ends: then what is dead goes, and what is left is trained as any model would be."""
+    job.model.drops = drops(config, job.epoch)
+    if config.follow:
+        job.model.follow(config.keep, config.widths)
+    if job.sparsifier is not None and not config.afterwards:
+        _compact(job, config, rows)
+        job.sparsifier.detach()
+        job.sparsifier = None
+
+
+@torch.no_grad()
+def _scores(model: LanguageModel, rows: Tensor, config: Config) -> Tensor:
+    """Of the first window, without dropout."""
+    training = model.training
+    scores: Tensor = model.eval()(rows[: config.window])[0]
+    model.train(training)
+    return scores
+
+
+def _interval(job: Job, config: Config, per_epoch: int, losses: list[float]) -> Interval:
+    step = job.epoch * per_epoch + job.window
+    check_finite(losses, step)
+    job.total += sum(losses)
+    status = job.sparsifier.status() if job.sparsifier else None
+    spent, job.mark = job.seconds - job.mark, job.seconds
+    return Interval(
+        step=step,
+        epoch=round(step / per_epoch, 3),
+        loss=sum(losses) / len(losses) / config.window,
+        penalty=status.penalty if status else 0.0,
+        strength=status.strength if status else 0.0,
+        widths=_widths(job),
+        alive={layer.name: layer.alive for layer in status.layers} if status else _widths(job),
+        tokens_per_second=len(losses) * config.window * config.batch / spent,
+    )
+
+
+def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch:
+    """Validate, and get ready for the next."""
+    valid = perplexity(job.judged, text.valid, config.batch, config.window)
+    train = math.exp(min(job.total / per_epoch / config.window, 700.0))
+    alive = {la.name: la.alive for la in job.sparsifier.status().layers} if job.sparsifier else _widths(job)
+    step, rate = (job.epoch + 1) * per_epoch, config.rate_at(job.epoch)
+    event = Epoch(job.epoch + 1, step, rate, train, valid, _widths(job), alive, job.seconds)
+    job.valid.append(valid)
+    job.spent += job.seconds
+    job.epoch, job.window, job.total, job.seconds, job.mark, job.state = job.epoch + 1, 0, 0.0, 0.0, 0.0, None
+    return event
+
+
+def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
+    """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
+    rows = streams(text.valid, config.batch).to(job.losses.device)
+    if job.average is not None and job.sparsifier:
+        _compact(job, config, rows)  # what is dead in training is not quite zero in the average
+    model = job.judged.eval()
+    groups = job.sparsifier.groups if job.sparsifier else None
+    if config.best:
+        model = load_language_model(run.folder / BEST).to(job.losses.device).eval()
+        groups = leanrnn.discover(model, rows[: config.window], scope=config.scope) if config.sparse else None
+    if groups is not None:
+        small = leanrnn.shrink(model, groups, example=rows[: config.window])
+        assert isinstance(small, LanguageModel)
+        last = float((_scores(model, rows, config) - _scores(small, rows, config)).abs().max())
+        model, job.difference = small, max(job.difference, last)
+    leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
+    return {
+        "valid": perplexity(model, text.valid, config.batch, config.window),
+        "test": perplexity(model, text.test, 1, 1000, whole=True),
+        "test_in_batches": perplexity(model, text.test, config.batch, config.window),
+        "embedding": model.embedding.weight.size(1),
+        "widths": list(model.widths),
+        "weights": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "seconds": round(job.spent, 1),
+        "difference": job.difference,
+        "valid_by_epoch": job.valid,
+        **({"valid_in_one": perplexity(model, text.valid, 1, 1000, whole=True)} if config.best else {}),
+    }
+
+
+def _widths(job: Job) -> dict[str, int]:
+    found = {"embedding": int(job.model.embedding.weight.size(1))}
+    return found | dict(zip(job.model.layer_names, job.model.widths, strict=True))

@@ -1,0 +1,163 @@
+"""What a run folder tells, gathered for a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import leanrnn
+from leanrnn.cost import mult_adds
+from leanrnn.errors import ConfigError, RunError
+from leanrnn.groups import group_norms
+from leanrnn.lab.report.kinds import Kind, kind_of
+from leanrnn.lab.runs import model_file
+from leanrnn.lab.task import task_of
+from leanrnn.surgery import Plan, whole_plan
+
+__all__ = ["Story", "read_stories"]
+
+
+@dataclass(frozen=True)
+class Story:
+    """A run: finished, or as far as its last checkpoint."""
+
+    name: str
+    folder: Path
+    kind: Kind
+    about: dict[str, Any]
+    """Recipe, settings, text."""
+    first: dict[str, int]
+    """Widths of the model it comes from: as it began, or those of the run it was started from."""
+    epochs: list[dict[str, Any]]
+    """Of every epoch, or evaluation, what the metrics say."""
+    result: dict[str, Any] | None
+    """None if it is not finished."""
+    environment: dict[str, Any]
+    model: Any
+    plan: Plan
+    groups: leanrnn.Groups
+    norms: dict[str, list[float]]
+    """Of all groups that are not zero, by layer."""
+    mult_adds: int
+    """A word."""
+    first_mult_adds: int
+    """A word, of the model it comes from."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All settings."""
+        return dict(self.about["config"])
+
+    @property
+    def sizes(self) -> list[int]:
+        """Of all widths that are learned."""
+        return list(self.kind.sizes(self.config, self.model).values())
+
+    @property
+    def first_sizes(self) -> list[int]:
+        """The same of the model it comes from."""
+        return list(self.first.values())
+
+    @property
+    def valid(self) -> float:
+        """The score that runs are compared by."""
+        return float((self.result or self.epochs[-1])[self.kind.score])
+
+    @property
+    def test(self) -> float | None:
+        """The score beside it; only a finished run has read the test text."""
+        found = (self.result or self.epochs[-1]).get(self.kind.other)
+        return None if found is None else float(found)
+
+    @property
+    def weights(self) -> int:
+        """Those that are trained."""
+        return sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+
+    @property
+    def seconds(self) -> float:
+        """Of training."""
+        return float(sum(line["seconds"] for line in self.epochs))
+
+    @property
+    def done(self) -> int:
+        """Epochs, or steps, so far."""
+        return int(self.epochs[-1][self.kind.step])
+
+
+def read_stories(folders: Sequence[Path]) -> list[Story]:
+    """The stories of run folders, each under a name of its own; an error says which folder has none. ::
+
+    read_stories([Path("runs/text"), Path("runs/text-dense")])[0].valid
+    """
+    places = [folder.resolve() for folder in folders]
+    if again := next((folder for folder, place in zip(folders, places, strict=True) if places.count(place) > 1), None):
+        raise ConfigError(f"{again} is named twice. Name every run once.")
+    names = [place.name for place in places]
+    distinct = len(set(names)) == len(names)
+    stories = [_story(folder, name if distinct else str(folder)) for folder, name in zip(folders, names, strict=True)]
+    if other := next((story.name for story in stories if story.kind is not stories[0].kind), None):
+        raise ConfigError(f"{stories[0].name} and {other} are of different tasks. Write a page for each.")
+    return stories
+
+
+def _story(folder: Path, name: str) -> Story:
+    if not (folder / "config.json").is_file():
+        raise RunError(f"{folder} is no run. Name a folder that leanrnn train has written.")
+    try:
+        return _read(folder, name)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise RunError(
+            f"{folder} cannot be read as a run ({reason}). A file of it is damaged, or not from leanrnn train."
+        ) from error
+
+
+def _read(folder: Path, name: str) -> Story:
+    about, path = json.loads((folder / "config.json").read_text(encoding="utf-8")), folder / "result.json"
+    result = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not any(line["kind"] in ("epoch", "evaluation") for line in _lines(folder / "metrics.jsonl")):
+        raise RunError(f"{folder} has no whole epoch yet. Wait for the first one to end.")
+    file = model_file(folder)
+    said = leanrnn.about(file)
+    kind, task = kind_of(said), task_of(said)
+    epochs = _spent([line for line in _lines(folder / "metrics.jsonl") if line["kind"] == kind.line], kind)
+    _check(about, kind, epochs, result)
+    model = task.load(file).eval()
+    inputs, count = kind.example(said)
+    groups = leanrnn.discover(model, inputs, scope="all" if kind.head else "recurrent")
+    dense, first = kind.first(said)
+    known = {name: values.tolist() for name, values in group_norms(groups).items() if name in first}
+    norms = {name: [norm for norm in values if norm > 0] for name, values in known.items()}
+    costs = (mult_adds(each, inputs) // count for each in (model, dense.eval()))
+    environment = _lines(folder / "environment.jsonl")[-1]
+    return Story(
+        name, folder, kind, about, first, epochs, result, environment, model, whole_plan(model), groups, norms, *costs
+    )
+
+
+def _spent(lines: list[dict[str, Any]], kind: Kind) -> list[dict[str, Any]]:
+    """Seconds of every line alone: an evaluation tells those since the start."""
+    if kind.line == "epoch":
+        return lines
+    before = [0.0, *(line["seconds"] for line in lines)]
+    return [line | {"seconds": line["seconds"] - then} for line, then in zip(lines, before, strict=False)]
+
+
+def _check(about: dict[str, Any], kind: Kind, epochs: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
+    """What a page needs is looked up here, so that nothing is missing when it is written."""
+    _ = [about["config"][key] for key in (kind.steps, "strength")]
+    for line in epochs:
+        _ = [float(line[key]) for key in (kind.step, "seconds", *(key for _, key in kind.curves))]
+        _ = [dict(line[key]) for key in ("widths", "alive")]
+    if result is not None:
+        _ = [float(result[key]) for key in (kind.score, kind.other, "difference")]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """A JSON object a line; the last one may still be in the making."""
+    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]

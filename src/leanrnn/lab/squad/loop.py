@@ -1,0 +1,183 @@
+"""Training of question answering. Read it from top to bottom; it uses the public names of leanrnn only."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+import leanrnn
+from leanrnn.environment import give_back_memory
+from leanrnn.lab.average import follow_
+from leanrnn.lab.disk import write_whole
+from leanrnn.lab.events import Answered, Evaluation, check_finite
+from leanrnn.lab.precision import products
+from leanrnn.lab.runs import Run
+from leanrnn.lab.squad.config import SquadConfig
+from leanrnn.lab.squad.data import Batch, Squad, batches, usable
+from leanrnn.lab.squad.evaluate import judged, predictions, runner
+from leanrnn.lab.squad.finish import all_scores, shrunk
+from leanrnn.lab.squad.job import Job, begun, example, resumed, saved
+
+__all__ = ["train"]
+
+
+def train(
+    config: SquadConfig,
+    data: Squad,
+    run: Run,
+    *,
+    start: Path | None = None,
+    device: str = "cpu",
+    save_seconds: float = 300.0,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Answered | Evaluation]:
+    """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. ::
+
+    with Run.open(Path("runs/mine"), {"config": config.to_json()}) as run:
+        for event in train(config, data, run):
+            print(event)
+    """
+    there = torch.device(device)
+    rows = usable(data.train, config)
+    job = resumed(config, run, there) or begun(config, data, start, there)
+    last, source = time.monotonic(), _endless(config, data, rows, job.step)
+    while job.step < config.steps:
+        interval = _step(job, config, next(source), there)
+        if interval is not None:
+            give_back_memory()  # texts of every length leave blocks of every size
+            run.log({"kind": "interval", **asdict(interval)})
+            yield interval
+        if job.step % config.evaluate == 0 and job.step < config.steps:
+            event = _evaluated(job, config, data, run)
+            run.log({"kind": "evaluation", **asdict(event)})
+            yield event
+        if (ended := stopped()) or time.monotonic() - last > save_seconds or job.step == config.steps:
+            saved(job, run)
+            last = time.monotonic()
+            if ended and job.step < config.steps:
+                return
+    event, result = _finish(job, config, data, run)
+    run.log({"kind": "evaluation", **asdict(event)})
+    yield event
+    run.write("result.json", result)
+
+
+def _endless(config: SquadConfig, data: Squad, rows: NDArray[np.int64], done: int) -> Iterator[Batch]:
+    """Batches for ever, every pass over the questions in an order of its own; those that are done are left out."""
+    each = math.ceil(len(rows) / config.batch)
+    round_ = done // each
+    while True:
+        random = np.random.default_rng([config.seed, round_])
+        found = batches(data.train, data.vocabulary, rows, config.batch, cut=config.context_tokens, random=random)
+        for i, batch in enumerate(found):
+            if round_ * each + i >= done:
+                yield batch
+        round_ += 1
+
+
+def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> Answered | None:
+    """One update; an interval if one is complete."""
+    began = time.perf_counter()
+    model, place = job.model.train(), job.step % len(job.losses)
+    inputs = (each.to(device, non_blocking=True) for each in batch.inputs)
+    with products(config.precision, device):
+        start, end = (scores.to(job.losses.dtype) for scores in model(*inputs))
+    loss = cross_entropy(start, batch.first.to(device)) + cross_entropy(end, batch.last.to(device))
+    job.losses[place] = loss.detach()
+    if job.sparsifier and config.mode == "loss":
+        loss = loss + job.sparsifier.loss()
+    job.optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    job.optimizer.step()
+    follow_(job.average, job.model, config.average)
+    job.step += 1
+    if job.sparsifier and config.compact and job.step % config.compact == 0:
+        _compact(job, batch, device)
+    tell = place + 1 == len(job.losses) or job.step == config.steps or job.step % config.evaluate == 0
+    losses = job.losses[: place + 1].tolist() if tell else []  # waits for the step to end
+    job.seconds += time.perf_counter() - began
+    return _interval(job, config, losses) if tell else None
+
+
+def _compact(job: Job, batch: Batch, device: torch.device) -> None:
+    """Cut what is dead out of model, average and optimizer. What the average still had of it goes with it."""
+    assert job.sparsifier is not None
+    if all(layer.alive == layer.width for layer in job.sparsifier.status().layers):
+        return
+    inputs = tuple(each[:2].to(device) for each in batch.inputs)
+    before = all_scores(job.model, inputs)
+    if job.sparsifier.compact():
+        job.difference = max(job.difference, float((all_scores(job.model, inputs) - before).abs().max()))
+
+
+def _interval(job: Job, config: SquadConfig, losses: list[float]) -> Answered:
+    check_finite(losses, job.step)
+    job.total += sum(losses)
+    status = job.sparsifier.status() if job.sparsifier else None
+    spent, job.mark = job.seconds - job.mark, job.seconds
+    return Answered(
+        step=job.step,
+        loss=sum(losses) / len(losses),
+        penalty=status.penalty if status else 0.0,
+        strength=status.strength if status else 0.0,
+        widths=job.model.widths,
+        alive=job.model.widths | ({layer.name: layer.alive for layer in status.layers} if status else {}),
+        examples_per_second=len(losses) * config.batch / spent,
+    )
+
+
+def _evaluated(job: Job, config: SquadConfig, data: Squad, run: Run) -> Evaluation:
+    """Answer the development questions with the average as it is."""
+    rows = None
+    if config.judged and config.judged < len(data.dev.ids):
+        rows = np.linspace(0, len(data.dev.ids) - 1, config.judged).astype(np.int64)
+    answers = predictions(runner(job.average), data.dev, data.vocabulary, rows, config.batch)
+    return _event(job, config, data, run, answers, rows, job.model.widths, _living(job))
+
+
+def _event(
+    job: Job, config: SquadConfig, data: Squad, run: Run, answers: dict[str, str], rows: NDArray[np.int64] | None,
+    widths: dict[str, int], living: dict[str, int],
+) -> Evaluation:  # fmt: skip
+    exact, f1 = judged(answers, data.dev, rows)
+    write_whole(run.folder / "predictions.json", json.dumps(answers, ensure_ascii=False) + "\n")
+    steps = (job.step - 1) % config.evaluate + 1
+    event = Evaluation(job.step, job.total / steps, exact, f1, widths, living, job.seconds)
+    job.course, job.total = [*job.course, f1], 0.0
+    return event
+
+
+def _finish(job: Job, config: SquadConfig, data: Squad, run: Run) -> tuple[Evaluation, dict[str, Any]]:
+    """Shrink the average, write it, answer all questions with it."""
+    model = job.average.eval()
+    if job.sparsifier:
+        model, apart = shrunk(job.model, model, job.sparsifier.groups, config, example(data.vocabulary, 2, 12, 5))
+        job.difference = max(job.difference, apart)
+    leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
+    answers = predictions(runner(model), data.dev, data.vocabulary, None, config.batch)
+    event = _event(job, config, data, run, answers, None, model.widths, model.widths)
+    return event, {
+        "exact": event.exact,
+        "f1": event.f1,
+        "widths": model.widths,
+        "weights": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "weights_without_embeddings": model.weights,
+        "seconds": round(job.seconds, 1),
+        "difference": job.difference,
+        "f1_by_evaluation": job.course,
+    }
+
+
+def _living(job: Job) -> dict[str, int]:
+    layers = job.sparsifier.status().layers if job.sparsifier else ()
+    return job.model.widths | {layer.name: layer.alive for layer in layers}

@@ -1,0 +1,70 @@
+"""How far sparsification has come: widths, living components, quantiles of norms; for a log line or a logger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from leanrnn.groups.groups import Groups
+from leanrnn.groups.norms import alive, group_norms
+
+__all__ = ["LayerStatus", "Status", "layer_status"]
+
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class LayerStatus:
+    """One layer: its width, how many of its components are alive, and quantiles of the norms of all its groups."""
+
+    name: str
+    width: int
+    alive: int
+    norms: tuple[float, ...]
+    """Smallest, lower quartile, median, upper quartile, largest."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What :meth:`Sparsifier.status` returns. ``str(status)`` is one line, ``status.as_dict()`` is flat. ::
+
+    print(sparsifier.status())
+    # step 4000 strength 0.002 penalty 1.84 | rnn.l0 169/200 norms 0 0.4 1.1 | rnn.l1 180/200 norms 0 0.6 1.3
+    """
+
+    step: int
+    strength: float
+    penalty: float
+    """Strength times the value of the penalty: what the loss has on top."""
+    layers: tuple[LayerStatus, ...]
+
+    def __str__(self) -> str:
+        head = f"step {self.step} strength {self.strength:.3g} penalty {self.penalty:.4g}"
+        parts = [
+            f"{la.name} {la.alive}/{la.width} norms {la.norms[0]:.2g} {la.norms[2]:.2g} {la.norms[4]:.2g}"
+            for la in self.layers
+        ]
+        return " | ".join([head, *parts])
+
+    def as_dict(self) -> dict[str, float]:
+        """Flat names and numbers, as loggers want them: ``{"step": ..., "rnn.l0/alive": ..., ...}``."""
+        found: dict[str, float] = {"step": self.step, "strength": self.strength, "penalty": self.penalty}
+        for layer in self.layers:
+            found |= {f"{layer.name}/width": layer.width, f"{layer.name}/alive": layer.alive}
+            found |= {f"{layer.name}/norm_q{int(100 * q)}": n for q, n in zip(QUANTILES, layer.norms, strict=True)}
+        return found
+
+
+def layer_status(groups: Groups) -> tuple[LayerStatus, ...]:
+    """The state of every layer now; reads numbers back from the device."""
+    living, norms = alive(groups), group_norms(groups)
+    return tuple(
+        LayerStatus(
+            layer.name,
+            layer.width,
+            int(living[layer.name].sum()),
+            tuple(torch.quantile(norms[layer.name], norms[layer.name].new_tensor(QUANTILES)).tolist()),
+        )
+        for layer in groups
+    )

@@ -1,1 +1,0 @@
-"""What the sparsifier needs of optimizers, their state and its own memory."""

@@ -1,0 +1,55 @@
+"""The examples run, on less data and for a shorter time than a reader would let them."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("onnxruntime")
+import onnxruntime
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def there(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+
+
+def test_own_cell(capsys):
+    import own_cell
+
+    small, loss = own_cell.main(steps=300)
+    told = capsys.readouterr().out
+    assert "from_state     32    133  from_state, read" in told
+    width = small.from_state.size(0)
+    assert loss < 0.2 and width < 32
+    x = own_cell.batch(steps=33)[0][:, :5]  # other lengths than the one it was exported with
+    (found,) = onnxruntime.InferenceSession("own_cell.onnx").run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(found, small(x).detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_tagger(cell, capsys):
+    import tagger
+
+    few = "--width 16 --vocabulary 300 --pieces 640 --epochs 6 --strength 0.05 --rate 5e-3 --out small.onnx".split()
+    right = tagger.main([*few, "--cell", cell])
+    told = capsys.readouterr().out
+    assert 0 <= right <= 1 and "input {'words': ('batch', 'time')}" in told
+    alive = [int(word) for word in told.split(" right, ")[-1].split(" units")[0].split(" + ")]
+    assert len(alive) == 4 and sum(alive) < 64
+
+
+def test_tags_are_what_the_text_had():
+    import tagger
+
+    assert "tagger" in sys.modules
+    assert list(tagger.tagged())[:1] != []
+    model = lambda words: torch.nn.functional.one_hot(words % 8, 8).float()  # noqa: E731
+    numbers = {"the": 1, "list": 4, "end": 5}
+    assert tagger.restored(model, numbers, "the list end") == "The list. End."

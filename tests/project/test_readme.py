@@ -1,0 +1,128 @@
+"""Every code block of the README and the docs runs, top to bottom, and prints what it says it prints."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+from leanrnn.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Blocks that are text, not code, and commands that set up or take minutes; what `leanrnn demo` does is in test_cli.py,
+# and examples have tests of their own.
+TEXT = {"text", ""}
+NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python benchmarks/", "python examples/")
+# The same commands on a small text are in test_train.py.
+NOT_RUN += tuple(f"leanrnn {rest}" for rest in ("train", "measure runs/", "shrink runs/", "export runs/", "quantize"))
+NOT_RUN += ("leanrnn report",)  # in test_report.py
+NOT_RUN += ("leanrnn answer",)  # in test_squad_train.py
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, its line in the page."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [Block(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    names: dict[str, object] = {"__name__": "page"}
+    for language, text, line in blocks(page):
+        if language == "python":
+            _save_if_named(text)
+            # Padded, so that a traceback shows the page's own line.
+            exec(compile("\n" * line + text, str(page), "exec"), names)
+            _compare(text, capsys.readouterr().out)
+        elif language == "console":
+            _run_console(text, capsys)
+        elif language == "diff":
+            _run_diff(text)
+        else:
+            assert language in TEXT, f"{page.name}:{line}: no way to run {language!r}"
+
+
+def _save_if_named(text: str) -> None:
+    """A block that starts with `# name.py` is also written to that file, for the commands that follow."""
+    if match := re.match(r"# (\w+\.py)\n", text):
+        Path(match[1]).write_text(text, encoding="utf-8")
+
+
+def _compare(text: str, printed: str) -> None:
+    """Lines after `# prints:` are what the block prints."""
+    _, _, promised = text.partition("# prints:\n")
+    if promised:
+        assert printed.rstrip() == re.sub(r"^# ?", "", promised, flags=re.MULTILINE).rstrip()
+
+
+def _run_console(text: str, capsys) -> None:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, promised = part.partition("\n")
+        if command.startswith(NOT_RUN):
+            continue
+        program, *arguments = shlex.split(command)
+        assert program == "leanrnn" and main(arguments) == 0, command
+        printed = capsys.readouterr().out
+        assert not promised or printed.rstrip() == promised.rstrip(), command
+
+
+def _run_diff(text: str) -> None:
+    """Run the loop with the added lines, and without them."""
+    for kept in ("+ ", "  "):
+        model = SequenceTagger()
+        names = {
+            "model": model,
+            "example": torch.zeros(2, 5, 4),
+            "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+            "loss_fn": nn.functional.mse_loss,
+            "loader": [SimpleNamespace(x=torch.randn(2, 5, 4), y=torch.randn(2, 5, 3)) for _ in range(3)],
+        }
+        lines = [line[2:] for line in text.splitlines() if line[:2] in {kept, "  "}]
+        exec("\n".join(lines), names)
+        assert ("small" in names) == (kept == "+ ")
+
+
+class SequenceTagger(nn.Module):
+    """Somebody's model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 6, num_layers=2, batch_first=True)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.lstm(x)[0])
+
+
+def test_pages_have_blocks_of_every_kind():
+    assert {"python", "console", "diff"} <= {block.language for block in blocks(ROOT / "README.md")}
+
+
+def test_readme_names_every_file_and_its_length():
+    """The table of files is true: each file of the package stands in it, with about its length."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = {m[1]: int(m[2]) for m in re.finditer(r"^\| `([\w/.]+)` \| (\d+) \|", text, re.MULTILINE)}
+    package = ROOT / "src" / "leanrnn"
+    lengths = {}
+    for path in package.rglob("*.py"):
+        unit = path.relative_to(package).parts[0]
+        name = unit if unit.endswith(".py") else f"{unit}/"
+        lengths[name] = lengths.get(name, 0) + len(path.read_text(encoding="utf-8").splitlines())
+    assert rows.keys() == lengths.keys()
+    assert {name: size for name, size in rows.items() if abs(size - lengths[name]) > 20 + lengths[name] // 4} == {}
