@@ -25,7 +25,8 @@ RHN = replace(
     SPARSE, cell="rhn", depth=3, tied=True, widths=(12,), follow=False, scope="recurrent", best=True, keep=1.0,
     l2=1e-4, drop_word=0.1, drop_input=0.2, drop_hidden=0.1, drop_output=0.2, strength=0.05, epochs=3,
 )  # fmt: skip
-GRU, RNN = replace(SPARSE, cell="gru", epochs=3, strength=0.06), replace(SPARSE, cell="rnn", epochs=3, group_threshold=1.2)
+GRU = replace(SPARSE, cell="gru", epochs=3, strength=0.06)
+RNN = replace(SPARSE, cell="rnn", epochs=3, group_threshold=1.2)
 CONFIGS = {"gru": GRU, "rnn": RNN, "rhn": RHN}
 
 
