@@ -38,6 +38,8 @@ def test_step_overhead_needs_less_than_a_copy_of_the_largest_matrix(tmp_path):
     size = result["sizes"][0]
     assert 0 < size["extra_bytes"] <= size["largest_matrix_bytes"]
     assert size["ratio"]["median"] > 0 and result["environment"]["torch"]
+    assert result["command"].startswith("python -m benchmarks cost step --out ")
+    assert result["command"].endswith(" ".join(options))
 
 
 def test_discover_cost_measures_and_fits_an_exponent():

@@ -42,7 +42,7 @@ def blocks(page: Path) -> list[Block]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr("sys.path", list(sys.path))  # commands add to it
     names: dict[str, object] = {"__name__": "page"}
     for language, text, line in blocks(page):
         if language == "python":
