@@ -20,6 +20,7 @@ from torch import Tensor, nn
 import leanrnn
 from benchmarks.common import DOCS
 from benchmarks.zoo import RECIPES
+from benchmarks.zoo.packages import libraries
 
 PAGE = DOCS / "your-own-model.md"
 COMMAND = "python -m benchmarks reach own-model"
@@ -74,7 +75,7 @@ def states() -> None:
     for word in words.split(1, dim=1):
         score, state = small(word, state)
         scores.append(score)
-    apart = float((torch.cat(scores, 1) - whole).abs().max())
+    apart = float((torch.cat(scores, 1) - whole).abs().max().detach())
     print(f"word by word, at most {apart:.0e} from all at once")
     wide = tuple(torch.zeros(2, 2, 8) for _ in range(2))  # what a caller makes who knows the old width
     print("states of the old width are taken:", torch.equal(small(words, wide)[0], whole))
@@ -102,6 +103,7 @@ def main(parser: ArgumentParser, words: list[str]) -> None:
     parser.add_argument("name", nargs="?", choices=sorted(TASKS))
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args(words)
+    libraries()
     if not options.page:
         print(output(options.name or "speech"), end="")
         return
