@@ -60,7 +60,7 @@ def trace(model: nn.Module, example: Any, fixed: bool = False) -> Program:
         raise
     except Exception as error:
         raise ExportError(
-            f"the model cannot be followed as a graph ({reason(error)}): what it does depends on values that only a "
+            f"the model cannot be traced as a graph ({reason(error)}): what it does depends on values that only a "
             "run knows."
         ) from error
     program = _described(exported, example)
