@@ -30,7 +30,7 @@ class Extra:
     def missing(self) -> str:
         """A sentence on packages that are not installed; empty if all are."""
         absent = ", ".join(name for name in self.packages if importlib.util.find_spec(name) is None)
-        return self._advice(absent) if absent else ""
+        return f"{absent} not installed. Install with: pip install leanrnn[{self.name}]" if absent else ""
 
     def package(self, name: str) -> ModuleType:
         """A package, or an error that says how to get it."""
@@ -38,15 +38,12 @@ class Extra:
             with quietly():
                 return importlib.import_module(name)
         except ImportError as error:
-            raise ExportError(self._advice(name)) from error
+            raise ExportError(f"{name} is not installed. Install it with: pip install leanrnn[{self.name}]") from error
 
     def check(self) -> None:
         """An error if a package cannot be imported."""
         for name in self.packages:
             self.package(name)
-
-    def _advice(self, names: str) -> str:
-        return f"{names} is not installed. Install it with: pip install leanrnn[{self.name}]"
 
 
 ONNX = Extra("onnx", ("onnx", "onnxscript", "onnxruntime"))
