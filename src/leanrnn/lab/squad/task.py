@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import leanrnn
-from leanrnn.deploy import Exported, said
+from leanrnn.deploy import Exported, metadata_of
 from leanrnn.errors import ExportError
-from leanrnn.lab.squad.answer import onnx_runner
+from leanrnn.lab.squad.answer import exported_runner
 from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Inputs, read
 from leanrnn.lab.squad.evaluate import judged, predictions
@@ -55,12 +55,12 @@ def export(source: Path, out: Path, *, steps: int, opset: int) -> Exported:
 
 def evaluator(path: Path, data: Path) -> tuple[str, Callable[[Path], float]]:
     """F1 of the development questions."""
-    about = said(path)["about"]
+    about = metadata_of(path)["about"]
     vocabulary, found = vocabulary_of(about), read(SquadConfig.from_json(about["config"]), data)
     if found.vocabulary != vocabulary:
         raise ExportError(f"{path} knows other words than {data}. Give the data it was trained on.")
 
     def f1(file: Path) -> float:
-        return judged(predictions(onnx_runner(file), found.dev, vocabulary), found.dev)[1]
+        return judged(predictions(exported_runner(file), found.dev, vocabulary), found.dev)[1]
 
     return "F1", f1
