@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ from leanrnn.lab.squad.data import Inputs, Squad, Vocabulary
 from leanrnn.lab.squad.glove import WIDTH
 from leanrnn.lab.squad.model import CHARACTERS, BiDAF, initialise
 
-__all__ = ["TASK", "SquadJob", "begun", "example", "groups_for", "load", "resumed", "save", "vocabulary_of"]
+__all__ = ["TASK", "SquadJob", "begun", "built", "example", "groups_for", "load", "resumed", "save", "vocabulary_of"]
 
 TASK = "squad"
 """What a file of such a model says that it is of."""
@@ -63,7 +64,7 @@ def begun(config: SquadConfig, data: Squad, start: Path | None, device: torch.de
     vocabulary = data.vocabulary
     about = {"task": TASK, "config": config.to_json(), "vocabulary": vocabulary.to_json()}
     if start is None:
-        model = _built(config, vocabulary)
+        model = built(config, vocabulary)
         initialise(model, data.glove, config.seed)
     else:
         path = start_file(start)
@@ -109,7 +110,7 @@ def load(path: Path) -> BiDAF:
         raise CheckpointError(f"{path} does not say its {error}. Write it again with leanrnn train.") from error
 
     def factory() -> nn.Module:
-        model = _built(config, vocabulary)
+        model = built(config, vocabulary)
         for module in model.modules():
             if isinstance(module, nn.LSTM):
                 module.bias_hh_l0.requires_grad_(False)
@@ -120,7 +121,7 @@ def load(path: Path) -> BiDAF:
     return model
 
 
-def vocabulary_of(about: dict[str, Any]) -> Vocabulary:
+def vocabulary_of(about: Mapping[str, Any]) -> Vocabulary:
     """The words that a file says it knows."""
     return Vocabulary.from_json(about["vocabulary"])
 
@@ -133,7 +134,8 @@ def groups_for(config: SquadConfig, model: BiDAF, vocabulary: Vocabulary) -> lea
     return leanrnn.discover(model, inputs, scope="all" if config.scope == "all" else "recurrent")
 
 
-def _built(config: SquadConfig, vocabulary: Vocabulary) -> BiDAF:
+def built(config: SquadConfig, vocabulary: Vocabulary) -> BiDAF:
+    """A model as the configuration wants it."""
     return BiDAF(
         vocabulary.own, len(vocabulary.words) - vocabulary.own, len(vocabulary.characters) + 2, config.width,
         words_width=WIDTH, keep=config.keep, keep_characters=config.keep_characters,
