@@ -12,7 +12,7 @@ import torch
 import leanrnn
 from leanrnn.cli.main import main
 from leanrnn.lab import RECIPES
-from leanrnn.lab.average import follow_
+from leanrnn.lab.average import update_
 from leanrnn.lab.events import Answered, Evaluation
 from leanrnn.lab.precision import has_bfloat16
 from leanrnn.lab.runs import Run
@@ -119,7 +119,7 @@ def test_dead_in_training_is_dead_in_the_average(data):
     assert job.model.widths == job.average.widths and job.model.widths["modelling2.bwd.l0"] == 11
     torch.testing.assert_close(all_scores(job.model, given), before)
     assert job.average.words.glove is job.model.words.glove  # there is one of it
-    follow_(job.average, job.model, 0.5)
+    update_(job.average, job.model, 0.5)
 
 
 def test_recipes():

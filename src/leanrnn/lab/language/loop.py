@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.errors import RunError
-from leanrnn.lab.average import follow_
+from leanrnn.lab.average import update_
 from leanrnn.lab.events import Epoch, Interval
 from leanrnn.lab.job import judging
 from leanrnn.lab.language.config import Config
@@ -124,7 +124,7 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
         optimizer.step()
         if job.average is not None:
             done = (job.epoch - config.averaged_from) * per_epoch + i
-            follow_(job.average, model, min(config.average, (done + 1) / (done + 10)))  # at first it forgets faster
+            update_(job.average, model, min(config.average, (done + 1) / (done + 10)))  # at first it forgets faster
         job.state = detached(state)
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
@@ -143,14 +143,14 @@ def _compact(job: LanguageJob, config: Config, rows: Tensor) -> None:
         named = zip(job.state, job.model.layer_names, strict=True)
         job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
     if config.follow:
-        job.model.follow(config.keep, config.widths)
+        job.model.scale_dropout(config.keep, config.widths)
 
 
 def _recover(job: LanguageJob, config: Config, rows: Tensor) -> None:
     """The penalty is lowered, or ends: then what is dead goes, and what is left is trained as any model would be."""
     job.model.drops = drops(config, job.epoch)
     if config.follow:
-        job.model.follow(config.keep, config.widths)
+        job.model.scale_dropout(config.keep, config.widths)
     if job.sparsifier is not None and not config.afterwards:
         _compact(job, config, rows)
         job.sparsifier.detach()

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.environment import give_back_memory
-from leanrnn.lab.average import follow_
+from leanrnn.lab.average import update_
 from leanrnn.lab.disk import write_whole
 from leanrnn.lab.events import Answered, Evaluation
 from leanrnn.lab.precision import products
@@ -99,7 +99,7 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
     job.optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     job.optimizer.step()
-    follow_(job.average, job.model, config.average)
+    update_(job.average, job.model, config.average)
     job.step += 1
     if job.sparsifier and config.compact and job.step % config.compact == 0:
         _compact(job, batch, device)
