@@ -138,8 +138,11 @@ def sparsifier_for(
     thresholds: list[Any] = [element]
     if config.group_threshold:
         thresholds.append(leanrnn.GroupThreshold(config.group_threshold))
-    weights = {name: (costs[name] / max(costs.values())) ** 0.5 for name in groups.names} if config.by_cost else None
-    acts = penalty or leanrnn.GroupLasso(groups, weights=weights)
+    acts: leanrnn.L1 | leanrnn.GroupLasso | None = penalty
+    if acts is None:
+        dear = max(costs.values())
+        weights = {name: (costs[name] / dear) ** 0.5 for name in groups.names} if config.by_cost else None
+        acts = leanrnn.GroupLasso(groups, weights=weights)
     strength: Any = leanrnn.linear_ramp(config.strength, ramp) if ramp else config.strength
     if until:
         strength = leanrnn.off_from(strength, until, left=config.afterwards)
