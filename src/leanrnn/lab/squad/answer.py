@@ -13,7 +13,7 @@ import leanrnn
 from leanrnn.deploy import format_of, metadata_of, runner_of
 from leanrnn.errors import DataError
 from leanrnn.lab.squad.data import Vocabulary
-from leanrnn.lab.squad.evaluate import Run, runner
+from leanrnn.lab.squad.evaluate import Scorer, runner
 from leanrnn.lab.squad.job import TASK, load, vocabulary_of
 from leanrnn.lab.squad.metric import best_span
 from leanrnn.lab.squad.tokens import sentence, tokenize
@@ -34,11 +34,11 @@ class Answer:
     """Its first character in the text."""
 
 
-def answer(run: Run, vocabulary: Vocabulary, text: str, question: str) -> Answer:
+def answer(scorer: Scorer, vocabulary: Vocabulary, text: str, question: str) -> Answer:
     """The likeliest answer. ::
 
-    run, vocabulary = opened(Path("runs/mine/model.safetensors"))
-    answer(run, vocabulary, "Bob left at noon.", "Who left?").text  # Bob
+    scorer, vocabulary = opened(Path("runs/mine/model.safetensors"))
+    answer(scorer, vocabulary, "Bob left at noon.", "Who left?").text  # Bob
     """
     spans = tokenize(text)
     for name, found in (("text", spans), ("question", tokenize(question))):
@@ -46,12 +46,12 @@ def answer(run: Run, vocabulary: Vocabulary, text: str, question: str) -> Answer
             raise DataError(f"the {name} is empty. Give some words.")
     asked = [question[i:j] for i, j in tokenize(question)]
     given = (*_numbers(vocabulary, [text[i:j] for i, j in spans]), *_numbers(vocabulary, asked))
-    first, last, probability = (float(each) for each in best_span(*run(*given)))
+    first, last, probability = (float(each) for each in best_span(*scorer(*given)))
     start, end = spans[int(first)][0], spans[int(last)][1]
     return Answer(text[start:end], probability, sentence(text, start, end), start)
 
 
-def opened(path: Path) -> tuple[Run, Vocabulary]:
+def opened(path: Path) -> tuple[Scorer, Vocabulary]:
     """A model to ask, from a file of a run or an exported one, and the words it knows."""
     exported = format_of(path) is not None
     about: dict[str, Any] = metadata_of(path)["about"] if exported else leanrnn.about(path)
@@ -60,7 +60,7 @@ def opened(path: Path) -> tuple[Run, Vocabulary]:
     return exported_runner(path) if exported else runner(load(path)), vocabulary_of(about)
 
 
-def exported_runner(path: Path) -> Run:
+def exported_runner(path: Path) -> Scorer:
     """An exported file as a function of inputs."""
     run = runner_of(path)
     return lambda *inputs: run(inputs)
