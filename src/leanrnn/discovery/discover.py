@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
-from leanrnn.discovery.prove import join_layers, prove_layers
+from leanrnn.discovery.prove import join_layers, note_blind_proof, prove_layers
 from leanrnn.discovery.recorder import record
 from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
@@ -89,6 +89,8 @@ def discover(
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
         join_layers(model, groups, example, failed, _chosen(spare, None, exclude))
+    if prove and groups.layers and _has_numbers(model) and not any(map(tape.floating, tape.outputs)):
+        note_blind_proof(model, groups, example)
     groups.example = example
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
@@ -149,13 +151,14 @@ def _result_pins(
     """What reaches the result keeps its width; also the labels of returned states of several layers, stacked."""
     pins, stacked = [], []
     for i, value in enumerate(found.tape.outputs):
-        if value not in found.values or not found.tape.floating(value):
+        if value not in found.values:
             continue
         factors = [f for f in found.values[value].factors if found.ties.loose(f.labels)]
         labels = [f.labels[f.labels >= 0] for f in factors]
         if states == "auto":
             state = (
                 i > 0
+                and found.tape.floating(value)
                 and all(classes.recurrent[classes.of[lab]].all() for lab in labels)
                 and is_state(found, value, classes.of)
             )

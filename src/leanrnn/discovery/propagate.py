@@ -20,7 +20,7 @@ from leanrnn.discovery.rules.base import without_rule
 from leanrnn.discovery.rules.join import scatter
 from leanrnn.discovery.rules.move import tie_pieces
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
-from leanrnn.discovery.ties import Ties, harden
+from leanrnn.discovery.ties import Ties, harden, unify
 
 __all__ = ["READINGS", "Owner", "Propagation", "Reading", "propagate"]
 
@@ -218,4 +218,14 @@ def propagate(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
     for base, dim, count in unread_tiles(tape, live):
         if base in reader.result.values:
             tie_pieces(reader.result.ties, reader.result.values[base], dim, count)
+    _tie_written(reader.result)
     return reader.result
+
+
+def _tie_written(found: Propagation) -> None:
+    """A buffer that is written in place, such as the vectors of a spectral norm, is as wide as what it takes."""
+    found.ties.here = -1
+    for before, after in found.tape.written:
+        if before in found.values and after in found.values and found.tape.shapes[before] == found.tape.shapes[after]:
+            pair = [harden(found.ties, found.values[i]) for i in (before, after)]
+            unify(found.ties, pair, found.tape.shapes[after], lambda flags: flags[0])

@@ -12,10 +12,11 @@ from torch import nn
 
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups, Layer
+from leanrnn.running.compare import run
 from leanrnn.running.user_line import user_line
 from leanrnn.surgery.proof import Differs, cut_copy
 
-__all__ = ["join_layers", "prove_layers"]
+__all__ = ["join_layers", "note_blind_proof", "prove_layers"]
 
 
 def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[str, str]) -> None:
@@ -50,6 +51,18 @@ def _attempt(model: nn.Module, groups: Groups, layers: Sequence[Layer], example:
         return _reason(error)
     groups.remembered = tuple(dict.fromkeys((*groups.remembered, *remembered)))
     return None
+
+
+def note_blind_proof(model: nn.Module, groups: Groups, example: Any) -> None:
+    """Say so where the result is integers and nothing they were chosen from is as large in the smaller model."""
+    part = Groups(groups.layers, model=model)
+    part.remembered = groups.remembered
+    large, small = (run(m, example) for m in (model, cut_copy(model, part, random_masks(groups.layers), example)[0]))
+    if large.exact and not any(a.shape == b.shape for a, b in zip(large.choices, small.choices, strict=False)):
+        count = sum(leaf.numel() for leaf in large)
+        groups.notes.append(
+            f"the result is integers: the proof compares {count} of them, which may not show every difference"
+        )
 
 
 def join_layers(
@@ -109,5 +122,5 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, Differs):
-        return f"cutting it changes the result by {error.apart:.1e}"
+        return f"cutting it {error.effect}"
     return f"once narrower, {type(error).__name__} at {user_line(error)}: {error}"

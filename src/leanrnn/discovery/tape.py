@@ -64,6 +64,8 @@ class Tape:
     sources: dict[int, Source] = field(default_factory=dict)
     outputs: list[int] = field(default_factory=list)
     sinks: list[int] = field(default_factory=list)
+    written: list[tuple[int, int]] = field(default_factory=list)
+    """Tensors of the model's own that were written in place: what each was, and what it is in the end."""
 
     def floating(self, value: int) -> bool:
         """Whether a value holds numbers that can carry a gradient."""

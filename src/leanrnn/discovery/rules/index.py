@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from leanrnn.discovery.labels import Factor, Value, take
+from leanrnn.discovery.labels import Factor, Value, broadcast, reshape, take
 from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, seen_whole, unsure, unsure_value
+from leanrnn.discovery.rules.move import drop_partners
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
 from leanrnn.discovery.ties import harden
 
@@ -160,6 +162,24 @@ def _masked_scatter(call: Call) -> Value | list[Value]:
     return Value(value.shape, met.factors + _fixed(call, value.shape, axes), met.zero)
 
 
+@register("aten.masked_select")
+def _masked_select(call: Call) -> Value | list[Value]:
+    """A mask that is the same along the last axes takes them whole: rows chosen by data, laid end to end."""
+    value, mask = call["self"], call["mask"]
+    shape = torch.broadcast_shapes(value.shape, mask.shape)
+    value, mask = broadcast(value, shape), broadcast(mask, shape)
+    rows = max((a + 1 for f in mask.factors for a in f.axes), default=0)
+    size = math.prod(shape[rows:])
+    if rows == len(shape) or not size or call.shape[0] % size:
+        return seen_whole(call)
+    call.ties.pin_value(mask, range(rows), _BY_DATA)
+    to = {a: a - rows + 1 for a in range(rows, len(shape))}
+    kept = tuple(f.moved(to) for f in _without(call, value, range(rows)).factors)
+    chosen = Value((call.shape[0] // size, *shape[rows:]), kept, value.zero)
+    chosen = replace(chosen, factors=(*chosen.factors, *_fixed(call, chosen.shape, [0])))
+    return drop_partners(call.ties, reshape(chosen, call.shape))
+
+
 @register("aten._pack_padded_sequence")
 def _pack(call: Call) -> list[Value]:
     """Time and batch become one axis; the others pass through."""
@@ -179,7 +199,7 @@ def _read_out(call: Call) -> list[Value]:
 
 
 @register("aten.nonzero", "aten.nonzero_static", "aten._unique", "aten._unique2", "aten.unique_dim",
-          "aten.unique_consecutive", "aten.unique_dim_consecutive", "aten.masked_select",
+          "aten.unique_consecutive", "aten.unique_dim_consecutive",
           "aten.bincount", "aten.histc", "aten.histogram", "aten.take", "aten.put",
           "aten.repeat_interleave")  # fmt: skip
 def _by_value(call: Call) -> list[Value]:
