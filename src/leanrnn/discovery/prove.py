@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from torch import nn
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.parametrize import ParametrizationList
 
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups, Layer
@@ -32,7 +34,8 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
             return layers
         if len(layers) == 1:
             groups.failed = True
-            groups.pinned.append((layers[0].name, hints.get(layers[0].name, reason)))
+            known = hints.get(layers[0].name) or _moving(model, layers[0])
+            groups.pinned.append((layers[0].name, known or reason))
             return []
         half = len(layers) // 2
         first = passing(base, layers[:half])
@@ -118,6 +121,21 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
         mask[rng.permutation(layer.width)[: left.pop()]] = True
         masks[layer.name] = mask
     return masks
+
+
+def _moving(model: nn.Module, layer: Layer) -> str | None:
+    """A weight of the layer under a spectral norm in training mode: torch's own modules read it once or several times a
+    run, as it happens, and each reading changes it."""
+    for strip in layer.strips:
+        path, _, leaf = strip.tensor.rpartition(".")
+        holder = model.get_submodule(path)
+        if isinstance(holder, ParametrizationList) and any(isinstance(p, _SpectralNorm) and p.training for p in holder):
+            name = strip.tensor.replace("parametrizations.", "").removesuffix(f".{leaf}")
+            return (
+                f"{name} is under a spectral norm, which changes at each reading while it trains. Discover after "
+                "model.eval(), or take the norm off with torch.nn.utils.parametrize.remove_parametrizations"
+            )
+    return None
 
 
 def _reason(error: Exception) -> str:

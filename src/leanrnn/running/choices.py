@@ -19,9 +19,9 @@ _WITH_PLACES = ("max", "min", "sort", "topk", "mode", "median", "nanmedian", "kt
 class Choices(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps the floating point numbers that operators turn into integers, truth values or numbers of Python. ::
 
-        with Choices() as choices:
-            tags = model(x)
-        choices.seen  # the scores, copied
+    with Choices() as choices:
+        tags = model(x)
+    choices.seen  # the scores, copied
     """
 
     def __init__(self) -> None:

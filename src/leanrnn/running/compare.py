@@ -61,7 +61,9 @@ def _numbers(model: nn.Module, example: Any, choices: Choices | None) -> Numbers
         items = pytree.tree_leaves(result)
         plain = [item for item in items if isinstance(item, int | float | np.number)]
         found += [torch.from_numpy(np.asarray(plain))] if plain else []
-        found += [torch.as_tensor(item) for item in items if isinstance(item, np.ndarray) and item.dtype.kind in "biufc"]
+        found += [
+            torch.as_tensor(item) for item in items if isinstance(item, np.ndarray) and item.dtype.kind in "biufc"
+        ]
     return found
 
 

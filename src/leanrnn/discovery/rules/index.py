@@ -10,7 +10,6 @@ import torch
 
 from leanrnn.discovery.labels import Factor, Value, broadcast, reshape, take
 from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, seen_whole, unsure, unsure_value
-from leanrnn.discovery.rules.move import drop_partners
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
 from leanrnn.discovery.ties import harden
 
@@ -177,7 +176,7 @@ def _masked_select(call: Call) -> Value | list[Value]:
     kept = tuple(f.moved(to) for f in _without(call, value, range(rows)).factors)
     chosen = Value((call.shape[0] // size, *shape[rows:]), kept, value.zero)
     chosen = replace(chosen, factors=(*chosen.factors, *_fixed(call, chosen.shape, [0])))
-    return drop_partners(call.ties, reshape(chosen, call.shape))
+    return reshape(chosen, call.shape)
 
 
 @register("aten._pack_padded_sequence")

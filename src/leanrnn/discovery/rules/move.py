@@ -11,7 +11,7 @@ from leanrnn.discovery.rules.base import Call, axes_of, fixed, fixed_axes, hold,
 from leanrnn.discovery.rules.pointwise import pin_stretched
 from leanrnn.discovery.ties import Ties
 
-__all__ = ["drop_partners", "tie_pieces"]
+__all__ = ["tie_pieces"]
 
 
 @register("aten.view", "aten._unsafe_view", "aten._reshape_alias", "aten._reshape_copy")
@@ -20,7 +20,7 @@ def _view(call: Call) -> Value:
     if value.ndim == len(call.shape) and value.shape == tuple(call.shape):
         return value
     result = reshape(value, call.shape)
-    return _note_blocks(call, drop_partners(call.ties, result))
+    return _note_blocks(call, _drop_partners(call, result))
 
 
 @register("aten.view.dtype")
@@ -34,10 +34,10 @@ def _view_dtype(call: Call) -> Value:
     return replace(kept, factors=(*kept.factors, fixed(call.ties, call.shape, last, reason)))
 
 
-def drop_partners(ties: Ties, value: Value) -> Value:
+def _drop_partners(call: Call, value: Value) -> Value:
     """On an axis flattened from a fixed one (time) and one that can shrink (hidden), only the latter matters."""
-    loose = {a for f in value.factors if ties.loose(f.labels) for a in f.main}
-    factors = tuple(f for f in value.factors if ties.loose(f.labels) or not f.main & loose)
+    loose = {a for f in value.factors if call.ties.loose(f.labels) for a in f.main}
+    factors = tuple(f for f in value.factors if call.ties.loose(f.labels) or not f.main & loose)
     return replace(value, factors=factors)
 
 
