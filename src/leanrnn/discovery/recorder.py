@@ -122,7 +122,6 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.tape.written.append((source, root.value))
         for value, where in self.handed if not result else ():
             self.tape.nodes.append(Node(torch.ops.aten._local_scalar_dense.default, (Ref(value),), {}, [], *where))
-            self.tape.sinks.append(value)
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

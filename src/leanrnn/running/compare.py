@@ -52,7 +52,7 @@ def run(model: nn.Module, example: Any) -> Numbers:
 
 
 def _numbers(model: nn.Module, example: Any, choices: Choices | None) -> Numbers:
-    with quiet(model), torch.no_grad(), Constant(), choices or nullcontext():  # type: ignore[no-untyped-call]
+    with quiet(model), torch.no_grad(), Constant(), choices or nullcontext():
         result = call(model, copy_example(example))
         # States of unequal widths become one leaf, of one axis less than the stacked state, so never taken for it.
         found = Numbers(leaves(result, lambda states: [torch.cat(tuple(states), dim=-1)]))

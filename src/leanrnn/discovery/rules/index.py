@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from leanrnn.discovery.labels import Factor, Value, broadcast, reshape, take
@@ -165,7 +166,7 @@ def _masked_scatter(call: Call) -> Value | list[Value]:
 def _masked_select(call: Call) -> Value | list[Value]:
     """A mask that is the same along the last axes takes them whole: rows chosen by data, laid end to end."""
     value, mask = call["self"], call["mask"]
-    shape = torch.broadcast_shapes(value.shape, mask.shape)
+    shape = tuple(np.broadcast_shapes(value.shape, mask.shape))
     value, mask = broadcast(value, shape), broadcast(mask, shape)
     rows = max((a + 1 for f in mask.factors for a in f.axes), default=0)
     size = math.prod(shape[rows:])
