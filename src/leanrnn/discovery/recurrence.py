@@ -17,6 +17,11 @@ from leanrnn.discovery.ties import Ties
 
 __all__ = ["Recurrence"]
 
+# Two signs are looked for, since a loop in Python is not on the tape, only its steps.
+# 1. h = tanh(x + h @ W): W reads along h. What comes out depends on this reading, and W reads it again a step later.
+#    In an MLP no weight reads what it made itself.
+# 2. c = f * c + x[t]: no weight reads c. But what was made of x[0] meets x[1]: two steps of one sequence. A difference
+#    of two steps does that too, so a meeting only counts if the older was made of the same class (see classes.py).
 _ENOUGH = 4
 """Meetings of one width that are kept: the first steps of a loop show what all of them do."""
 
@@ -57,6 +62,8 @@ class Recurrence:
         """Take one operator into account."""
         inputs = node.inputs()
         data = [i for i in inputs if i not in self.made_of]
+        # w.t(), or a mask times w, has met no data: it is a weight still. Taken for data, it would be a step that meets
+        # another whenever it is used.
         if inputs and not data and any(self.tape.floating(i) for i in inputs):
             bits = 0
             for i in inputs:
@@ -65,6 +72,7 @@ class Recurrence:
             # A state that is learned makes the first step one of parameters alone, and that reading counts too.
             first = self._product(0) if Kind.PRODUCT in node.kind else 0
             self._used.update({o: first | self._used_by(inputs) for o in node.outs})
+            # A bias or a transposed weight alone is no partner for a meeting; a first state of two parameters is.
             if len(inputs) > 1 or self._computed.intersection(inputs):
                 self._computed.update(node.outs)
             return
@@ -98,6 +106,7 @@ class Recurrence:
             return 0
         value = call["self"]
         dim = value.axis(int(call.get("dim", 0) or 0))
+        # A piece of an axis that can shrink is a gate, not a step of time.
         if any(self.ties.loose(f.labels) for f in value.on(dim)):
             return 0
         # A place that data choose may be another one every time.
@@ -112,6 +121,7 @@ class Recurrence:
         recurrent."""
         new = 0
         for labels in self.ties.reads:
+            # The highest label stands for the whole axis: labels of one axis travel together.
             bit = self.bit(("product", int(labels.max())))
             new |= bit
             if used & bit:
@@ -135,6 +145,7 @@ class Recurrence:
         new = [labels for labels in results if self._met.get(int(labels.max()), 0) < _ENOUGH]
         for i, j in ((i, j) for i in data for j in data if i != j):
             a, b = self._steps.get(i, 0), self._steps.get(j, 0)
+            # Both come from one axis g of one tensor, and from different places in it.
             if new and a and b and a != b and any(a & g and b & g and a & g != b & g for g in self._slices.values()):
                 for labels in new:
                     self._met[int(labels.max())] = self._met.get(int(labels.max()), 0) + 1
