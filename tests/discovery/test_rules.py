@@ -27,7 +27,7 @@ def test_a_rule_holds_no_more_than_it_has_to(case):
 @pytest.mark.filterwarnings("ignore")  # torch warns of its own operators
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_torchs_own_samples(shard):
-    """A sample of every operator that torch has samples of; ``python tests/sweep.py`` takes many."""
+    """A sample of every operator that torch has samples of; ``python -m tools.sweep`` takes many."""
     found = []
     for info in operators()[shard::SHARDS]:
         torch.manual_seed(0)
@@ -52,4 +52,4 @@ def test_list_of_operators_without_a_rule_is_up_to_date():
     text = LIST.read_text(encoding="utf-8")
     if not text.startswith(f"# torch {torch.__version__.partition('+')[0]}:"):
         pytest.skip("the list was made with another version of torch")
-    assert text == listing(), "run: python tests/operators.py --write"
+    assert text == listing(), "run: python -m tools.operators --write"

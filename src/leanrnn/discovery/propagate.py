@@ -15,10 +15,10 @@ from torch.utils._pytree import tree_map
 from leanrnn.discovery.labels import Factor, Labels, Value
 from leanrnn.discovery.reach import live_nodes, unread_tiles, weights_of
 from leanrnn.discovery.recurrence import Recurrence
-from leanrnn.discovery.rules import Call, find
+from leanrnn.discovery.rules import Call, Kind
 from leanrnn.discovery.rules.base import without_rule
 from leanrnn.discovery.rules.join import scatter
-from leanrnn.discovery.rules.move import tie_pieces
+from leanrnn.discovery.rules.step import tie_pieces
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden, unify
 
@@ -115,22 +115,24 @@ class _Reader:
         self.result.ties.here = index
         self.result.ties.reads.clear()
         values = self.result.values
-        found = find(node.op)
-        soft = found is not None and found[1]
-        call = self._call(node, soft)
+        known = node.known
+        call = self._call(node, known is not None and known.soft)
         if node.scatter is not None:
             part = values[node.args[1].id]
             outs: Sequence[Value | None] = [scatter(call, harden(self.result.ties, part), node.scatter)]
-        elif found is None:
+        elif known is None:
             outs = without_rule(call)
         else:
-            outs_or_one = found[0](call)
+            outs_or_one = known.rule(call)
             outs = [outs_or_one] if isinstance(outs_or_one, Value) else list(outs_or_one)
         for i, out in zip(node.outs, outs, strict=False):
             if i >= 0 and out is not None:
-                values[i] = replace(out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i])
-                if node.name in _COPIES:
-                    values[i] = replace(values[i], numbers=values[node.inputs()[0]].numbers)
+                # Rules keep what they do not change; of positions, only a copy has all, in their order.
+                numbers = values[node.inputs()[-1]].numbers if Kind.COPY in node.kind else None
+                same = numbers is not None and numbers.shape == self.tape.shapes[i]
+                values[i] = replace(
+                    out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i], numbers=numbers if same else None
+                )
                 if self.how.constants and not out.factors:
                     values[i] = self._labelled(values[i], node.inputs())
         self.result.recurrence.note(node, call)
@@ -178,9 +180,6 @@ class _Reader:
         base = torch.empty(call["self"].shape, device="meta")
         arguments = [call[a.name] if a.name != "self" else base for a in node.op._schema.arguments]
         return [tuple(t.shape) for t in node.op(*arguments)]
-
-
-_COPIES = ("aten.lift_fresh", "aten.lift_fresh_copy", "aten.clone", "aten.detach", "aten.alias", "aten._to_copy")
 
 
 def _numbers(source: Source) -> Labels | None:

@@ -37,6 +37,7 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
             known = hints.get(layers[0].name) or _moving(model, layers[0])
             groups.pinned.append((layers[0].name, known or reason))
             return []
+        # Those known to pass are cut along: two widths may each pass alone and fail together (one number for both).
         half = len(layers) // 2
         first = passing(base, layers[:half])
         return first + passing([*base, *first], layers[half:])
@@ -76,6 +77,7 @@ def join_layers(
     Code may use one number, or the size of one tensor, for several widths. ``failed`` are layers of ``groups.pinned``,
     ``spare`` others that are not offered on their own.
     """
+    # Only layers as wide can be joined. Few first: those that fail, then with others that share the width.
     for width in dict.fromkeys(layer.width for layer in failed):
         for part in _parts(width, failed, spare, groups.layers):
             others = [la for la in groups.layers if la not in part]
@@ -114,6 +116,7 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
     masks = {}
     counts: dict[int, list[int]] = {}
     for layer in layers:
+        # Every width of 6 keeps another number: an equal number would hide code that has one name for two widths.
         left = counts.setdefault(layer.width, [])
         if not left:
             left += rng.permutation(np.arange(max(1, layer.width // 3), max(2, 2 * layer.width // 3 + 1))).tolist()

@@ -151,8 +151,6 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.write(tensor, value, where)
             else:
                 self.known[tensor] = _Alias(_Root(ids[i]), (), 0, ids[i])
-        if func is torch.ops.aten._local_scalar_dense.default:
-            self.tape.sinks.append(refs[0][0].id)
         return result
 
 

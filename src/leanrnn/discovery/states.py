@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import Propagation
+from leanrnn.discovery.rules import Kind
 from leanrnn.discovery.tape import Node
 from leanrnn.discovery.ties import unify
 
 __all__ = ["is_state", "tie_handed_on"]
-
-_PASS = (
-    "view", "_unsafe_view", "transpose", "t", "permute", "squeeze", "unsqueeze", "clone", "alias", "detach", "expand",
-    "_to_copy", "index_select", "native_batch_norm", "native_layer_norm", "native_group_norm", "native_dropout", "copy",
-    "lift_fresh",
-)  # fmt: skip
-_PICK = ("select", "unbind", "gather", "index")
-_CUT = ("slice", "split", "unsafe_split", "split_with_sizes", "chunk")
 
 
 def is_state(found: Propagation, value: int, of: Labels) -> bool:
@@ -56,26 +48,25 @@ def tie_handed_on(found: Propagation, of: Labels) -> None:
 
 def _sources(found: Propagation, node: Node, value: int, of: Labels) -> list[int] | None:
     """The values a state would have to be made of, or ``None`` if this operator makes no state."""
-    name = node.op.overloadpacket.__name__.rstrip("_")
-    inputs = node.inputs()
+    kind, inputs = node.kind, node.inputs()
     if not inputs:
         return []  # a fresh constant, the first state
     if node.scatter is not None:
-        return None if name in ("select", *_CUT) else inputs[1:2]
-    if name in ("cat", "stack"):
+        return None if Kind.STEP in kind else inputs[1:2]
+    if Kind.JOIN in kind:
         return None if _repeats(found, inputs) and not _has_own_rows(found, node, value, of) else inputs
-    if name in _PICK:
+    if Kind.STATE in kind:
         return []
-    if name in _CUT:
+    if Kind.RUN in kind:
         longer = [
             a for a, b in zip(found.tape.shapes[value], found.tape.shapes[inputs[0]], strict=True) if a != b and a > 1
         ]
         return inputs[:1] if longer else []
-    if name in _PASS:
+    if Kind.COPY in kind:
+        return inputs[-1:]
+    if kind & (Kind.MOVE | Kind.PASS):
         return inputs[:1]
-    if torch.Tag.pointwise in node.op.tags:
-        return inputs
-    return [] if name in ("addmm", "mm", "linear", "convolution") else None
+    return inputs if Kind.POINTWISE in kind else None
 
 
 def _carries_width(found: Propagation, value: int) -> bool:
@@ -97,6 +88,6 @@ def _repeats(found: Propagation, parts: list[int]) -> bool:
 
 def _has_own_rows(found: Propagation, node: Node, value: int, of: Labels) -> bool:
     """Whether the joined axis has each of its indices once: sequences of a packed batch, each at its own last step."""
-    axis = found.values[value].axis(int(node.args[1]) if len(node.args) > 1 else int(node.kwargs.get("dim", 0)))
+    axis = found.values[value].axis(int(node.argument("dim")))
     rows = [f.labels for f in found.values[value].factors if f.axes == (axis,)]
     return bool(rows) and all((r >= 0).all() and len(np.unique(of[r])) == len(r) for r in rows)

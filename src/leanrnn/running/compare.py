@@ -45,14 +45,14 @@ def run(model: nn.Module, example: Any) -> Numbers:
     found = _numbers(model, example, None)
     if not found.exact:
         return found
-    choices = Choices()  # type: ignore[no-untyped-call]
+    choices = Choices()
     found = _numbers(model, example, choices)
     found.choices = choices.seen
     return found
 
 
 def _numbers(model: nn.Module, example: Any, choices: Choices | None) -> Numbers:
-    with quiet(model), torch.no_grad(), Constant(), choices or nullcontext():
+    with quiet(model), torch.no_grad(), Constant(), choices or nullcontext():  # type: ignore[no-untyped-call]
         result = call(model, copy_example(example))
         # States of unequal widths become one leaf, of one axis less than the stacked state, so never taken for it.
         found = Numbers(leaves(result, lambda states: [torch.cat(tuple(states), dim=-1)]))
