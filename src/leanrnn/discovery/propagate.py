@@ -19,6 +19,7 @@ from leanrnn.discovery.rules import Call, Kind
 from leanrnn.discovery.rules.base import without_rule
 from leanrnn.discovery.rules.join import scatter
 from leanrnn.discovery.rules.step import tie_pieces
+from leanrnn.discovery.sums import sums_of
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden, unify
 
@@ -45,6 +46,8 @@ class Propagation:
     ties: Ties
     values: dict[int, Value] = field(default_factory=dict)
     owners: list[Owner] = field(default_factory=list)
+    masks: set[int] = field(default_factory=set)
+    """Parameters that nobody trains beside those they are multiplied by."""
 
     def __post_init__(self) -> None:
         self.recurrence = Recurrence(self.tape, self.ties, self.values)
@@ -70,13 +73,16 @@ class _Reader:
     def __init__(self, tape: Tape, weights: set[int], how: Reading) -> None:
         self.tape, self.weights, self.how = tape, weights, how
         self.result = Propagation(tape, Ties())
+        self.sums = sums_of(tape)
+        self.result.masks = self.sums.masks
 
     def source(self, i: int, source: Source) -> None:
         shape, ties = self.tape.shapes[i], self.result.ties
         factors: list[Factor] = []
         zero = False
         if source.kind in ("parameter", "buffer") and self.tape.floating(i):
-            flag = 0 if source.kind == "buffer" else 2 if i in self.weights else 1
+            unzeroed = source.kind == "buffer" or i in self.sums.masks - self.weights
+            flag = 0 if unzeroed else 2 if i in self.weights else 1
             for axis, size in enumerate(shape):
                 factors.append(Factor.on(axis, self._own(ties.fresh(size), source, axis, shape), flag))
             if source.kind == "parameter":
@@ -135,6 +141,10 @@ class _Reader:
                 )
                 if self.how.constants and not out.factors:
                     values[i] = self._labelled(values[i], node.inputs())
+        for parameter, axis in self.sums.reads.get(index, ()):
+            for factor in values[parameter].on(axis):
+                self.result.ties.readers.append(factor.labels.reshape(-1))
+                self.result.ties.reads.append(factor.labels.reshape(-1))
         self.result.recurrence.note(node, call)
 
     def _labelled(self, constant: Value, like: Sequence[int]) -> Value:

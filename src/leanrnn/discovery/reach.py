@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leanrnn.discovery.rules import Kind
+from leanrnn.discovery.sums import sums_of
 from leanrnn.discovery.tape import Node, Ref, Tape
 
 __all__ = ["live_nodes", "unread_tiles", "weights_of"]
@@ -24,7 +25,7 @@ def live_nodes(tape: Tape) -> list[bool]:
 
 def weights_of(tape: Tape) -> set[int]:
     """Parameters that enter a matrix product, a convolution or a lookup, as they are or after arithmetic among
-    parameters."""
+    parameters, and factors of a sum that is a product in effect."""
     made_of: dict[int, frozenset[int]] = {i: frozenset((i,)) for i, s in tape.sources.items() if s.kind == "parameter"}
     weights: set[int] = set()
     for node in tape.nodes:
@@ -35,7 +36,7 @@ def weights_of(tape: Tape) -> set[int]:
         elif inputs and all(i in made_of for i in inputs):
             made = frozenset().union(*(made_of[i] for i in inputs))
             made_of.update({o: made for o in node.outs})
-    return weights
+    return weights | sums_of(tape).weights
 
 
 def _summand(node: Node) -> int | None:

@@ -81,7 +81,7 @@ class Recurrence:
         for i in data:
             steps |= self._steps.get(i, 0)
             before |= self._before.get(i, 0)
-        if Kind.PRODUCT in node.kind:
+        if Kind.PRODUCT in node.kind or self.ties.reads:
             used |= self._product(used)
             before |= self._labels_of(data)
         elif not node.kind & (Kind.MOVE | Kind.JOIN) and len(data) + len(self._computed.intersection(inputs)) > 1:

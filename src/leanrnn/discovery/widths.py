@@ -123,7 +123,7 @@ def _held(found: Propagation, classes: Classes, order: dict[int, int], places: S
 
 
 def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
-    weights = {found.tape.sources[i].name for i in weights_of(found.tape)}
+    weights, masks = ({found.tape.sources[i].name for i in which} for which in (weights_of(found.tape), found.masks))
     read = np.zeros(found.ties.count, np.bool_)
     carried = np.zeros(found.ties.count, np.bool_)
     for labels in found.ties.readers:
@@ -132,7 +132,9 @@ def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
         carried[labels[labels >= 0]] = True
     roles: dict[int, tuple[Role, bool]] = {}
     for i, o in enumerate(found.owners):
-        role: Role = "carried" if o.kind == "buffer" else "weight" if o.name in weights else "bias"
+        role: Role = "weight" if o.name in weights else "bias"
+        if o.kind == "buffer" or o.name in masks - weights:
+            role = "carried"
         if o.size and carried[o.start]:
             role = "carried"
         roles[i] = (role, bool(o.size) and bool(read[o.start : o.start + o.size].any()))

@@ -21,6 +21,8 @@ class Kind(Flag):
     """Every number on its own: made of states, the result is a state. Torch's tags say so of most such operators."""
     PRODUCT = auto()
     """A sum of products: a parameter that is a factor in it is a weight, and reads along the axis it sums over."""
+    SUM = auto()
+    """Adds numbers up: of a parameter times data, that is a product too."""
     SCAN = auto()
     """Goes along a sequence and carries something from step to step: what it is given is recurrent."""
     STEP = auto()

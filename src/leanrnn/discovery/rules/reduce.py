@@ -27,7 +27,8 @@ _ZERO_OF_ZEROS = {
 """What these make of zeros is zero; a logarithm or an exponential is not."""
 
 
-@rule("aten.sum", "aten.nansum", "aten.linalg_vector_norm", "aten.linalg__powsum", "aten.norm",
+@rule("aten.sum", "aten.nansum", kind=Kind.SUM)
+@rule("aten.linalg_vector_norm", "aten.linalg__powsum", "aten.norm",
       "aten.count_nonzero")  # fmt: skip
 def _sum(call: Call) -> Value:
     """A zero adds nothing: exact as long as what leaves is zero."""
