@@ -22,8 +22,8 @@ def shapes(example: Any, times: int = 2) -> list[list[list[tuple[int, ...]]]]:
 
 def test_lengths_and_states_follow_the_batch():
     time, batch = shapes((X, torch.tensor([5, 3, 2]), torch.zeros(1, 3, 6)))
-    assert time == [[(10, 3, 4), (6,), (2, 3, 6)], [(10, 3, 4), (3,), (1, 3, 6)]]
-    assert batch == [[(5, 6, 4), (3,), (1, 6, 6)], [(5, 6, 4), (6,), (1, 6, 6)]]
+    assert time == [[(10, 3, 4), (3,), (1, 3, 6)], [(10, 3, 4), (6,), (2, 3, 6)]]
+    assert batch == [[(5, 6, 4), (6,), (1, 6, 6)], [(5, 6, 4), (3,), (1, 6, 6)]]
     assert shapes((X,), 3) == [[[(15, 3, 4)]], [[(5, 9, 4)]]]
 
 

@@ -20,8 +20,9 @@ Longer = Callable[[int], Any]
 def longer_examples(example: Any) -> Iterator[list[Longer]]:
     """For the first and the second axis: ways to make the example longer, the first that the model takes is the one.
 
-    First every tensor along its own axis of that number. Then all axes that are as long as this one of the first
-    tensor: lengths, masks and states have their batch elsewhere, and have to fit. ::
+    First the axis of the first tensor, and all that are as long in the others: lengths, masks and states have their
+    batch elsewhere, and have to fit; torch packs a batch by too few lengths without a word. Then every tensor along its
+    own axis of that number. ::
 
         for ways in longer_examples((x, lengths)):
             twice = ways[0](2)
@@ -31,15 +32,15 @@ def longer_examples(example: Any) -> Iterator[list[Longer]]:
     if any(isinstance(item, PackedSequence) for item in flat):
         return
     for axis in (0, 1):
-        found: list[Longer] = [functools.partial(_longer, example, _along, axis)]
         first = next((t for t in tensors if t.dim() > max(axis, 1)), None)
+        found: list[Longer] = []
         if first is not None and len(tensors) > 1:
-            found.append(functools.partial(_longer, example, _alike, first.size(axis)))
-        yield found
+            found.append(functools.partial(_longer, example, functools.partial(_fitting, axis, first)))
+        yield [*found, functools.partial(_longer, example, functools.partial(_along, axis))]
 
 
-def _longer(example: Any, way: Callable[[int, int, Tensor], Tensor], which: int, times: int) -> Any:
-    return mapped(functools.partial(way, which, times), example)
+def _longer(example: Any, way: Callable[[int, Tensor], Tensor], times: int) -> Any:
+    return mapped(functools.partial(way, times), example)
 
 
 def nudged(example: Any) -> Any:
@@ -56,7 +57,9 @@ def _along(axis: int, times: int, tensor: Tensor) -> Tensor:
     return torch.cat([tensor] * times, axis) if tensor.dim() > axis else tensor
 
 
-def _alike(size: int, times: int, tensor: Tensor) -> Tensor:
-    for axis in range(tensor.dim()):
-        tensor = torch.cat([tensor] * times, axis) if tensor.size(axis) == size else tensor
+def _fitting(axis: int, first: Tensor, times: int, tensor: Tensor) -> Tensor:
+    if tensor is first:
+        return _along(axis, times, tensor)
+    for a in [a for a in range(tensor.dim()) if tensor.size(a) == first.size(axis)]:
+        tensor = _along(a, times, tensor)
     return tensor
