@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -48,6 +48,8 @@ class Propagation:
     owners: list[Owner] = field(default_factory=list)
     masks: set[int] = field(default_factory=set)
     """Parameters that nobody trains beside those they are multiplied by."""
+    states: frozenset[str] = frozenset()
+    """Names of inputs that count as zero where a component is, as states that the model returned."""
 
     def __post_init__(self) -> None:
         self.recurrence = Recurrence(self.tape, self.ties, self.values)
@@ -70,8 +72,8 @@ READINGS = [Reading(*flags) for flags in product((False, True), repeat=3)]
 
 
 class _Reader:
-    def __init__(self, tape: Tape, weights: set[int], how: Reading) -> None:
-        self.tape, self.weights, self.how = tape, weights, how
+    def __init__(self, tape: Tape, weights: set[int], how: Reading, states: Mapping[int, int]) -> None:
+        self.tape, self.weights, self.how, self.states = tape, weights, how, states
         self.result = Propagation(tape, Ties())
         self.sums = sums_of(tape)
         self.result.masks = self.sums.masks
@@ -90,7 +92,8 @@ class _Reader:
         elif self._may_be_state(i, source):
             labels = self._own(ties.fresh(int(np.prod(shape))), source, len(shape) - 1, shape)
             axes = tuple(range(len(shape)))
-            factors = [Factor(axes, labels.reshape(shape), np.zeros(shape, np.int8), frozenset((len(shape) - 1,)))]
+            zeros = np.full(shape, self.states.get(i, 0), np.int8)
+            factors = [Factor(axes, labels.reshape(shape), zeros, frozenset((len(shape) - 1,)))]
             what = f"is an axis of input {source.name}" if source.kind == "input" else "is an axis of a tensor"
             factors += [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape[:-1])]
         elif source.kind == "constant" and _uniform(source):
@@ -215,9 +218,11 @@ def _first_is_zero(source: Source) -> bool:
     )
 
 
-def propagate(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
-    """All ties of the operators that lead to an output."""
-    reader = _Reader(tape, weights_of(tape), how)
+def propagate(tape: Tape, how: Reading = READINGS[0], states: Mapping[int, int] | None = None) -> Propagation:
+    """All ties of the operators that lead to an output; ``states`` says of inputs how surely they are zero where a
+    component is (the zero flags of ``labels``)."""
+    reader = _Reader(tape, weights_of(tape), how, states or {})
+    reader.result.states = frozenset(tape.sources[i].name for i in states or ())
     for i, source in tape.sources.items():
         reader.source(i, source)
     live = live_nodes(tape)

@@ -107,6 +107,7 @@ def _joined(layers: Sequence[Layer]) -> Layer:
         needs_zero_bias=any(layer.needs_zero_bias for layer in layers),
         links=tuple(link for layer in layers for link in layer.links),
         held=tuple(held for layer in layers for held in layer.held),
+        given=tuple(given for layer in layers for given in layer.given),
     )
 
 

@@ -242,4 +242,9 @@ def _cut_layer(
         use = mask[item.components]
         positions = np.searchsorted(stay, item.positions[use])
         held.append(replace(item, length=len(stay), positions=positions, components=renumbered[item.components[use]]))
-    return replace(layer, width=int(mask.sum()), strips=tuple(strips), held=tuple(held))
+    # Callers go on handing in states of the first width, which recurrent modules accept.
+    given = [
+        replace(g, positions=g.positions[mask[g.components]], components=renumbered[g.components[mask[g.components]]])
+        for g in layer.given
+    ]
+    return replace(layer, width=int(mask.sum()), strips=tuple(strips), held=tuple(held), given=tuple(given))

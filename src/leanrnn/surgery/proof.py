@@ -19,7 +19,7 @@ from leanrnn.surgery.cut import cut_
 from leanrnn.surgery.numbers import settle
 from leanrnn.surgery.plan import Remembered
 from leanrnn.surgery.vary import Longer, longer_examples, mapped, nudged
-from leanrnn.surgery.zeroing import zero_
+from leanrnn.surgery.zeroing import zero_, zeroed_example
 
 __all__ = ["Differs", "cut_copy"]
 
@@ -35,6 +35,7 @@ def cut_copy(model: nn.Module, groups: Groups, masks: Masks, example: Any) -> tu
 
     Raises what the smaller model raised, or :class:`Differs`, if it is not equal to the zeroed one on ``example``.
     """
+    example = zeroed_example(example, groups, masks)
     attempts = [(groups, True), (groups, False)]  # a forward that holds on to old states needs modules that accept them
     if groups.remembered:
         # Layers of one width in the proof may be of two widths now: find anew whose width a number is.
