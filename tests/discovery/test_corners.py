@@ -263,3 +263,44 @@ def test_features_that_no_weight_makes_are_named_as_such() -> None:
     groups = leanrnn.discover(model.double(), x())
     assert groups.names == ["u"]
     assert groups.pinned == [("w", "is made of data: weights read it and none makes it")]
+
+
+@pytest.mark.parametrize("where", ["rnn", "head"])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("wrap", [nn.utils.parametrizations.spectral_norm, nn.utils.spectral_norm])
+@pytest.mark.filterwarnings("ignore:.*spectral_norm.*:FutureWarning")
+def test_spectral_norm_is_cut_along(wrap: Any, training: bool, where: str) -> None:
+    """Its vectors are buffers that are written before they are read, and a zero adds nothing to them."""
+    rnn, head = nn.LSTM(5, 6), nn.Linear(6, 3)
+    wrap(rnn, "weight_ih_l0") if where == "rnn" else wrap(head)
+    model = Run(lambda m, x: m.head(m.rnn(x)[0]), rnn=rnn, head=head).train(training)
+    small = cut(model, x(), {"rnn.l0": [0, 2, 3]})
+    vectors = [b.numel() for b in small.buffers()]
+    assert vectors == ([12, 5] if where == "rnn" else [3, 3])
+
+
+def test_spectral_norm_that_moves_at_each_reading_is_named() -> None:
+    rnn = nn.LSTM(5, 6)
+    nn.utils.parametrizations.spectral_norm(rnn, "weight_hh_l0")
+    model = Run(lambda m, x: m.head(m.rnn(x)[0]), rnn=rnn, head=nn.Linear(6, 3)).double()
+    model(x())
+    ((name, reason),) = leanrnn.discover(model, x()).pinned
+    assert name == "rnn.l0" and reason.startswith("rnn.weight_hh_l0 is under a spectral norm")
+    assert len(leanrnn.discover(model.eval(), x())) == 1
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda out, mask: out.masked_select(mask.unsqueeze(-1)),
+        lambda out, mask: out.masked_select(mask.unsqueeze(-1).expand_as(out)),
+        lambda out, mask: out[mask],
+    ],
+)
+def test_rows_chosen_by_a_mask(select: Any) -> None:
+    def forward(m: Any, x: Tensor, mask: Tensor) -> Tensor:
+        out = m.rnn(x)[0]
+        return m.head(select(out, mask).view(-1, out.size(-1)))
+
+    model = Run(forward, rnn=nn.GRU(5, 6), head=nn.Linear(6, 3))
+    cut(model, (x(), torch.tensor([[True, False], [True, True], [False, True], [True, True]])), {"rnn.l0": [0, 2, 3]})

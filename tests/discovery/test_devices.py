@@ -60,7 +60,7 @@ def fused_cell(operator, arguments, shapes) -> list:
         name: Value(shape, tuple(Factor.on(a, ties.fresh(n), 2) for a, n in enumerate(shape)))
         for name, shape in arguments.items()
     }
-    rule, _ = find(operator)
+    rule = find(operator).rule
     return [ties, labelled, rule(Call(ties, operator, labelled, shapes))]
 
 

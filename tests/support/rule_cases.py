@@ -211,6 +211,12 @@ INDEXED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "order of the batch": (lambda x, i: x.index_select(1, i), (numbers(*A), indices(3, 3))),
     "masked": (lambda x, m: x.masked_fill(m, -1e9), (numbers(*A), indices(2, 2, 3, 1).bool())),
     "chosen by mask": (lambda x, m: x[m], (numbers(*B), indices(2, 3).bool())),
+    "rows chosen by mask": (
+        lambda x, m: x.masked_select(m.unsqueeze(-1)).view(-1, x.shape[-1]), (numbers(*B), indices(2, 3).bool()),
+    ),
+    "blocks chosen by mask": (
+        lambda x, m: x.masked_select(m[:, None, None]), (numbers(*A), torch.tensor([True, False])),
+    ),
     "scattered": (lambda x, i, y: x.scatter(1, i, y), (numbers(2, 5, 4), indices(5, 2, 3, 4), numbers(*A))),
     "scattered zero": (lambda x, i: x.scatter(1, i, 0.0), (numbers(2, 5, 4), indices(5, 2, 3, 4))),
     "scattered sums": (

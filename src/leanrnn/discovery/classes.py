@@ -42,6 +42,7 @@ def solve(found: Propagation, pins: Sequence[tuple[Labels, str]]) -> Classes:
     left = [a for a, _, _ in ties.tied]
     right = [b for _, b, _ in ties.tied]
     of = _components(ties.count, left, right)
+    # What ties one block may decide another (an axis that is split twice), so ask again until nothing is added.
     for _ in range(8):
         more = [pair for block in ties.blocks for pair in _decide(block, of)]
         if not more:
@@ -52,6 +53,7 @@ def solve(found: Propagation, pins: Sequence[tuple[Labels, str]]) -> Classes:
     owner, derived = _implied(found, of)
     count = int(of.max(initial=-1)) + 1
     pinned, reasons = _pinned(found, of, count, pins, (owner, derived))
+    # Marks come after the ties: that two labels are one class is often known from the last operator only.
     marks = np.zeros((3, count), np.bool_)
     for labels in found.recurrence.sure:
         marks[0, of[labels[labels >= 0]]] = True
@@ -73,6 +75,9 @@ def _components(count: int, left: Sequence[Labels], right: Sequence[Labels]) -> 
 
 def _decide(block: Labels, of: Labels) -> list[tuple[Labels, Labels]]:
     """A split axis stays rectangular if one of its axes carries the classes; where none does, the likeliest will."""
+    # Twelve indices viewed as (3, 4) must be a rectangle again once some have left: whole columns or whole rows go,
+    # never a single index. Three gates that met element by element are tied as columns, k of each, and the four
+    # columns are the components: decided. Two heads that nothing has tied are not: one would be narrower.
     if block.ndim < 2 or (block < 0).any():
         return []
     classes = of[block]
@@ -80,6 +85,8 @@ def _decide(block: Labels, of: Labels) -> list[tuple[Labels, Labels]]:
         others = tuple(a for a in range(block.ndim) if a != axis)
         if bool((classes == classes.max(axis=others, keepdims=True)).all()):
             return []
+    # The axis along which most is tied already is the one that the model's own operators chose. Where they say nothing,
+    # the longer axis gives more components to choose from, and the last is the one that people call the width.
     axis = max(range(block.ndim), key=lambda a: (_agreeing(_rows(classes, a)), block.shape[a], a))
     flat = _rows(block, axis)
     first = np.broadcast_to(flat[:, :1], flat.shape)
@@ -104,6 +111,7 @@ def _implied(found: Propagation, of: Labels) -> tuple[Labels, Labels]:
     pairs = [np.stack([of[a], of[b]]) for a, b in found.ties.implied]
     if not pairs:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    # Of classes, not of labels any more; what turned out to be one class implies nothing.
     both = np.unique(np.concatenate(pairs, axis=1), axis=1)
     both = both[:, both[0] != both[1]]
     return both[0], both[1]
@@ -114,12 +122,14 @@ def _pinned(
 ) -> tuple[NDArray[np.bool_], dict[int, str]]:
     pinned, reasons = np.zeros(count, np.bool_), dict[int, str]()
     nodes = found.tape.nodes
+    # A class has many reasons and shows its first: one with the user's line before one without.
     located = [(lab, why, f" at {nodes[at].where}") for lab, why, at in found.ties.pins if at >= 0]
     fixed = [(lab, why, "") for lab, why, at in found.ties.pins if at < 0]
     for labels, why, where in (*located, *((lab, why, "") for lab, why in pins), *fixed):
         for cls in np.unique(of[labels[labels >= 0]]):
             pinned[cls] = True
             reasons.setdefault(int(cls), why + where)
+    # Index i of a width takes along what was made of it. If that cannot leave, i cannot: repeat until nothing changes.
     owner, derived = implied
     while bool((pinned[derived] & ~pinned[owner]).any()):
         for o, d in zip(owner[pinned[derived]], derived[pinned[derived]], strict=True):
@@ -130,6 +140,8 @@ def _pinned(
 
 def _mark_loop(found: Propagation, of: Labels, labels: Labels, before: int, marks: NDArray[np.bool_]) -> None:
     """A width is recurrent if one step of it meets what was made of itself at another step."""
+    # x[0] + x[1] is a meeting of two steps as well, but an embedding made both: neither was made of the sum's width,
+    # and nothing is marked. In c = f * c + x[t], the c that meets x[2] was made of x[0] and x[1], all of c's class.
     mine = np.unique(of[labels[labels >= 0]])
     if np.isin(of[found.recurrence.labels(before)], mine).any():
         marks[mine] = True
@@ -137,6 +149,7 @@ def _mark_loop(found: Propagation, of: Labels, labels: Labels, before: int, mark
 
 def _mark_states(found: Propagation, of: Labels, marks: NDArray[np.bool_]) -> None:
     """A single step with the state handed in is recurrent too: some weight both reads and makes the width."""
+    # cell(x, h) runs one step: no loop is on the tape. That h is given, and that a matrix goes from h to h, shows it.
     inputs = [o for o in found.owners if o.kind == "input"]
     given = {int(c) for o in inputs for c in np.unique(of[o.start : o.start + o.size])}
     by_name: dict[str, list[set[int]]] = {}

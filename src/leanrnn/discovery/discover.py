@@ -12,10 +12,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
-from leanrnn.discovery.prove import join_layers, prove_layers
+from leanrnn.discovery.propagate import READINGS, Propagation, Reading
+from leanrnn.discovery.prove import join_layers, note_blind_proof, prove_layers
 from leanrnn.discovery.recorder import record
-from leanrnn.discovery.states import is_state, tie_handed_on
+from leanrnn.discovery.states import follow, is_state
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape
 from leanrnn.discovery.widths import layers_of, width_name
@@ -67,8 +67,7 @@ def discover(
     proven: dict[frozenset[Any], Groups] = {}
 
     def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
-        found = propagate(tape, how)
-        tie_handed_on(found, solve(found, ()).of)
+        found = follow(tape, how)
         classes = _solved(found, states)
         wanted = ~classes.pinned & ~classes.derived
         all_layers, narrow = _offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
@@ -89,6 +88,14 @@ def discover(
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
         join_layers(model, groups, example, failed, _chosen(spare, None, exclude))
+    if prove and groups.layers and _has_numbers(model) and not any(map(tape.floating, tape.outputs)):
+        note_blind_proof(model, groups, example)
+    for layer in (la for la in groups if la.given):
+        numbers = " and ".join(dict.fromkeys(str(g.input) for g in layer.given))
+        groups.notes.append(
+            f"{layer.name}: the state handed in (input {numbers}) has to be one that this model returned, or zeros. "
+            "Then it is zero where a component is dead"
+        )
     groups.example = example
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
@@ -149,13 +156,14 @@ def _result_pins(
     """What reaches the result keeps its width; also the labels of returned states of several layers, stacked."""
     pins, stacked = [], []
     for i, value in enumerate(found.tape.outputs):
-        if value not in found.values or not found.tape.floating(value):
+        if value not in found.values:
             continue
         factors = [f for f in found.values[value].factors if found.ties.loose(f.labels)]
         labels = [f.labels[f.labels >= 0] for f in factors]
         if states == "auto":
             state = (
                 i > 0
+                and found.tape.floating(value)
                 and all(classes.recurrent[classes.of[lab]].all() for lab in labels)
                 and is_state(found, value, classes.of)
             )

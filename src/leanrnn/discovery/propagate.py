@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -15,12 +15,13 @@ from torch.utils._pytree import tree_map
 from leanrnn.discovery.labels import Factor, Labels, Value
 from leanrnn.discovery.reach import live_nodes, unread_tiles, weights_of
 from leanrnn.discovery.recurrence import Recurrence
-from leanrnn.discovery.rules import Call, find
+from leanrnn.discovery.rules import Call, Kind
 from leanrnn.discovery.rules.base import without_rule
 from leanrnn.discovery.rules.join import scatter
-from leanrnn.discovery.rules.move import tie_pieces
+from leanrnn.discovery.rules.step import tie_pieces
+from leanrnn.discovery.sums import sums_of
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
-from leanrnn.discovery.ties import Ties, harden
+from leanrnn.discovery.ties import Ties, harden, unify
 
 __all__ = ["READINGS", "Owner", "Propagation", "Reading", "propagate"]
 
@@ -45,6 +46,10 @@ class Propagation:
     ties: Ties
     values: dict[int, Value] = field(default_factory=dict)
     owners: list[Owner] = field(default_factory=list)
+    masks: set[int] = field(default_factory=set)
+    """Parameters that nobody trains beside those they are multiplied by."""
+    states: frozenset[str] = frozenset()
+    """Names of inputs that count as zero where a component is, as states that the model returned."""
 
     def __post_init__(self) -> None:
         self.recurrence = Recurrence(self.tape, self.ties, self.values)
@@ -67,16 +72,19 @@ READINGS = [Reading(*flags) for flags in product((False, True), repeat=3)]
 
 
 class _Reader:
-    def __init__(self, tape: Tape, weights: set[int], how: Reading) -> None:
-        self.tape, self.weights, self.how = tape, weights, how
+    def __init__(self, tape: Tape, weights: set[int], how: Reading, states: Mapping[int, int]) -> None:
+        self.tape, self.weights, self.how, self.states = tape, weights, how, states
         self.result = Propagation(tape, Ties())
+        self.sums = sums_of(tape)
+        self.result.masks = self.sums.masks
 
     def source(self, i: int, source: Source) -> None:
         shape, ties = self.tape.shapes[i], self.result.ties
         factors: list[Factor] = []
         zero = False
         if source.kind in ("parameter", "buffer") and self.tape.floating(i):
-            flag = 0 if source.kind == "buffer" else 2 if i in self.weights else 1
+            unzeroed = source.kind == "buffer" or i in self.sums.masks - self.weights
+            flag = 0 if unzeroed else 2 if i in self.weights else 1
             for axis, size in enumerate(shape):
                 factors.append(Factor.on(axis, self._own(ties.fresh(size), source, axis, shape), flag))
             if source.kind == "parameter":
@@ -84,7 +92,8 @@ class _Reader:
         elif self._may_be_state(i, source):
             labels = self._own(ties.fresh(int(np.prod(shape))), source, len(shape) - 1, shape)
             axes = tuple(range(len(shape)))
-            factors = [Factor(axes, labels.reshape(shape), np.zeros(shape, np.int8), frozenset((len(shape) - 1,)))]
+            zeros = np.full(shape, self.states.get(i, 0), np.int8)
+            factors = [Factor(axes, labels.reshape(shape), zeros, frozenset((len(shape) - 1,)))]
             what = f"is an axis of input {source.name}" if source.kind == "input" else "is an axis of a tensor"
             factors += [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape[:-1])]
         elif source.kind == "constant" and _uniform(source):
@@ -115,24 +124,30 @@ class _Reader:
         self.result.ties.here = index
         self.result.ties.reads.clear()
         values = self.result.values
-        found = find(node.op)
-        soft = found is not None and found[1]
-        call = self._call(node, soft)
+        known = node.known
+        call = self._call(node, known is not None and known.soft)
         if node.scatter is not None:
             part = values[node.args[1].id]
             outs: Sequence[Value | None] = [scatter(call, harden(self.result.ties, part), node.scatter)]
-        elif found is None:
+        elif known is None:
             outs = without_rule(call)
         else:
-            outs_or_one = found[0](call)
+            outs_or_one = known.rule(call)
             outs = [outs_or_one] if isinstance(outs_or_one, Value) else list(outs_or_one)
         for i, out in zip(node.outs, outs, strict=False):
             if i >= 0 and out is not None:
-                values[i] = replace(out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i])
-                if node.name in _COPIES:
-                    values[i] = replace(values[i], numbers=values[node.inputs()[0]].numbers)
+                # Rules keep what they do not change; of positions, only a copy has all, in their order.
+                numbers = values[node.inputs()[-1]].numbers if Kind.COPY in node.kind else None
+                same = numbers is not None and numbers.shape == self.tape.shapes[i]
+                values[i] = replace(
+                    out, shape=self.tape.shapes[i], dtype=self.tape.dtypes[i], numbers=numbers if same else None
+                )
                 if self.how.constants and not out.factors:
                     values[i] = self._labelled(values[i], node.inputs())
+        for parameter, axis in self.sums.reads.get(index, ()):
+            for factor in values[parameter].on(axis):
+                self.result.ties.readers.append(factor.labels.reshape(-1))
+                self.result.ties.reads.append(factor.labels.reshape(-1))
         self.result.recurrence.note(node, call)
 
     def _labelled(self, constant: Value, like: Sequence[int]) -> Value:
@@ -180,9 +195,6 @@ class _Reader:
         return [tuple(t.shape) for t in node.op(*arguments)]
 
 
-_COPIES = ("aten.lift_fresh", "aten.lift_fresh_copy", "aten.clone", "aten.detach", "aten.alias", "aten._to_copy")
-
-
 def _numbers(source: Source) -> Labels | None:
     """The positions in a constant, such as the list of a reversed axis."""
     tensor = source.tensor
@@ -206,9 +218,11 @@ def _first_is_zero(source: Source) -> bool:
     )
 
 
-def propagate(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
-    """All ties of the operators that lead to an output."""
-    reader = _Reader(tape, weights_of(tape), how)
+def propagate(tape: Tape, how: Reading = READINGS[0], states: Mapping[int, int] | None = None) -> Propagation:
+    """All ties of the operators that lead to an output; ``states`` says of inputs how surely they are zero where a
+    component is (the zero flags of ``labels``)."""
+    reader = _Reader(tape, weights_of(tape), how, states or {})
+    reader.result.states = frozenset(tape.sources[i].name for i in states or ())
     for i, source in tape.sources.items():
         reader.source(i, source)
     live = live_nodes(tape)
@@ -218,4 +232,14 @@ def propagate(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
     for base, dim, count in unread_tiles(tape, live):
         if base in reader.result.values:
             tie_pieces(reader.result.ties, reader.result.values[base], dim, count)
+    _tie_written(reader.result)
     return reader.result
+
+
+def _tie_written(found: Propagation) -> None:
+    """A buffer that is written in place, such as the vectors of a spectral norm, is as wide as what it takes."""
+    found.ties.here = -1
+    for before, after in found.tape.written:
+        if before in found.values and after in found.values and found.tape.shapes[before] == found.tape.shapes[after]:
+            pair = [harden(found.ties, found.values[i]) for i in (before, after)]
+            unify(found.ties, pair, found.tape.shapes[after], lambda flags: flags[0])

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 from torch import nn
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.parametrize import ParametrizationList
 
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups, Layer
+from leanrnn.running.compare import run
 from leanrnn.running.user_line import user_line
 from leanrnn.surgery.proof import Differs, cut_copy
 
-__all__ = ["join_layers", "prove_layers"]
+__all__ = ["join_layers", "note_blind_proof", "prove_layers"]
 
 
 def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[str, str]) -> None:
@@ -31,8 +34,10 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
             return layers
         if len(layers) == 1:
             groups.failed = True
-            groups.pinned.append((layers[0].name, hints.get(layers[0].name, reason)))
+            known = hints.get(layers[0].name) or _moving(model, layers[0])
+            groups.pinned.append((layers[0].name, known or reason))
             return []
+        # Those known to pass are cut along: two widths may each pass alone and fail together (one number for both).
         half = len(layers) // 2
         first = passing(base, layers[:half])
         return first + passing([*base, *first], layers[half:])
@@ -52,6 +57,18 @@ def _attempt(model: nn.Module, groups: Groups, layers: Sequence[Layer], example:
     return None
 
 
+def note_blind_proof(model: nn.Module, groups: Groups, example: Any) -> None:
+    """Say so where the result is integers and nothing they were chosen from is as large in the smaller model."""
+    part = Groups(groups.layers, model=model)
+    part.remembered = groups.remembered
+    large, small = (run(m, example) for m in (model, cut_copy(model, part, random_masks(groups.layers), example)[0]))
+    if large.exact and not any(a.shape == b.shape for a, b in zip(large.choices, small.choices, strict=False)):
+        count = sum(leaf.numel() for leaf in large)
+        groups.notes.append(
+            f"the result is integers: the proof compares {count} of them, which may not show every difference"
+        )
+
+
 def join_layers(
     model: nn.Module, groups: Groups, example: Any, failed: Sequence[Layer], spare: Sequence[Layer]
 ) -> None:
@@ -60,6 +77,7 @@ def join_layers(
     Code may use one number, or the size of one tensor, for several widths. ``failed`` are layers of ``groups.pinned``,
     ``spare`` others that are not offered on their own.
     """
+    # Only layers as wide can be joined. Few first: those that fail, then with others that share the width.
     for width in dict.fromkeys(layer.width for layer in failed):
         for part in _parts(width, failed, spare, groups.layers):
             others = [la for la in groups.layers if la not in part]
@@ -89,6 +107,7 @@ def _joined(layers: Sequence[Layer]) -> Layer:
         needs_zero_bias=any(layer.needs_zero_bias for layer in layers),
         links=tuple(link for layer in layers for link in layer.links),
         held=tuple(held for layer in layers for held in layer.held),
+        given=tuple(given for layer in layers for given in layer.given),
     )
 
 
@@ -98,6 +117,7 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
     masks = {}
     counts: dict[int, list[int]] = {}
     for layer in layers:
+        # Every width of 6 keeps another number: an equal number would hide code that has one name for two widths.
         left = counts.setdefault(layer.width, [])
         if not left:
             left += rng.permutation(np.arange(max(1, layer.width // 3), max(2, 2 * layer.width // 3 + 1))).tolist()
@@ -107,7 +127,22 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
     return masks
 
 
+def _moving(model: nn.Module, layer: Layer) -> str | None:
+    """A weight of the layer under a spectral norm in training mode: torch's own modules read it once or several times a
+    run, as it happens, and each reading changes it."""
+    for strip in layer.strips:
+        path, _, leaf = strip.tensor.rpartition(".")
+        holder = model.get_submodule(path)
+        if isinstance(holder, ParametrizationList) and any(isinstance(p, _SpectralNorm) and p.training for p in holder):
+            name = strip.tensor.replace("parametrizations.", "").removesuffix(f".{leaf}")
+            return (
+                f"{name} is under a spectral norm, which changes at each reading while it trains. Discover after "
+                "model.eval(), or take the norm off with torch.nn.utils.parametrize.remove_parametrizations"
+            )
+    return None
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, Differs):
-        return f"cutting it changes the result by {error.apart:.1e}"
+        return f"cutting it {error.effect}"
     return f"once narrower, {type(error).__name__} at {user_line(error)}: {error}"

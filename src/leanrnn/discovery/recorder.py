@@ -56,6 +56,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.tape = Tape()
         self.known: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.places: dict[tuple[Any, ...], _Alias] = {}
+        self.handed: list[tuple[int, tuple[str, bool]]] = []
+        self.roots: list[tuple[int, _Root]] = []
 
     def source(self, tensor: Tensor, kind: str, name: str) -> int:
         place = _place(tensor)
@@ -65,6 +67,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.tape.sources[value] = Source(kind, name, tensor)
             found = _Alias(_Root(value), (), 0, value)
             self.places[place] = found
+            if kind in ("buffer", "held"):
+                self.roots.append((value, found.root))
         self.known[tensor] = found
         return found.value
 
@@ -105,6 +109,20 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not alias.chain:
             alias.value, alias.version = value, alias.root.version
 
+    def read_out(self, tensor: Tensor) -> None:
+        """Python reads the numbers of ``tensor``, as a decoder does that returns lists."""
+        where = _where()
+        self.handed.append((self.read(tensor, where), where))
+
+    def end(self, result: Sequence[Tensor]) -> None:
+        """What the model returns is the result; where that holds no tensor, what Python read is."""
+        self.tape.outputs = [self.read(t, ("the model's result", False)) for t in result]
+        for source, root in self.roots:
+            if root.version:
+                self.tape.written.append((source, root.value))
+        for value, where in self.handed if not result else ():
+            self.tape.nodes.append(Node(torch.ops.aten._local_scalar_dense.default, (Ref(value),), {}, [], *where))
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -133,13 +151,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.write(tensor, value, where)
             else:
                 self.known[tensor] = _Alias(_Root(ids[i]), (), 0, ids[i])
-        if func is torch.ops.aten._local_scalar_dense.default:
-            self.tape.sinks.append(refs[0][0].id)
         return result
 
 
+_READ_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
+"""What hands numbers to Python without an operator."""
+
+
 class _Whole(TorchFunctionMode):
-    """Keeps a norm in one piece that torch takes apart before the recorder sees it."""
+    """Keeps a norm in one piece that torch takes apart before the recorder sees it, and sees what Python reads."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -148,6 +168,8 @@ class _Whole(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func in _READ_OUT and isinstance(args[0], Tensor):
+            self.recorder.read_out(args[0])
         if func not in (torch.rms_norm, torch.nn.functional.rms_norm):
             return func(*args, **(kwargs or {}))
         with _disable_current_modes():
@@ -172,7 +194,7 @@ def record(
         recorder.source(tensor, "input", str(index))
     with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), recorder:
         result = call()
-        recorder.tape.outputs = [recorder.read(t, ("the model's result", False)) for t in leaves(result)]
+        recorder.end(leaves(result))
     return recorder.tape, result
 
 

@@ -11,31 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leanrnn.discovery.labels import Labels, Value
-from leanrnn.discovery.rules import Call
+from leanrnn.discovery.rules import Call, Kind
 from leanrnn.discovery.tape import Node, Ref, Tape
 from leanrnn.discovery.ties import Ties
 
-__all__ = ["PRODUCTS", "Recurrence"]
+__all__ = ["Recurrence"]
 
-PRODUCTS = (
-    "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "linear", "convolution", "embedding",
-    "_embedding_bag", "_embedding_bag_forward_only", "_trilinear", "addr", "ger", "outer", "vdot",
-)  # fmt: skip
-_SLICES = ("select", "slice", "unbind", "split", "unsafe_split", "split_with_sizes", "chunk", "index", "index_select")
-_JOINS = (
-    "cat",
-    "stack",
-    "view",
-    "_unsafe_view",
-    "t",
-    "transpose",
-    "permute",
-    "expand",
-    "unsqueeze",
-    "squeeze",
-    "clone",
-)
-_SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
+# Two signs are looked for, since a loop in Python is not on the tape, only its steps.
+# 1. h = tanh(x + h @ W): W reads along h. What comes out depends on this reading, and W reads it again a step later.
+#    In an MLP no weight reads what it made itself.
+# 2. c = f * c + x[t]: no weight reads c. But what was made of x[0] meets x[1]: two steps of one sequence. A difference
+#    of two steps does that too, so a meeting only counts if the older was made of the same class (see classes.py).
 _ENOUGH = 4
 """Meetings of one width that are kept: the first steps of a loop show what all of them do."""
 
@@ -74,17 +60,19 @@ class Recurrence:
 
     def note(self, node: Node, call: Call) -> None:
         """Take one operator into account."""
-        name = node.op.overloadpacket.__name__.rstrip("_")
         inputs = node.inputs()
         data = [i for i in inputs if i not in self.made_of]
+        # w.t(), or a mask times w, has met no data: it is a weight still. Taken for data, it would be a step that meets
+        # another whenever it is used.
         if inputs and not data and any(self.tape.floating(i) for i in inputs):
             bits = 0
             for i in inputs:
                 bits |= self.made_of[i]
             self.made_of.update({o: bits for o in node.outs})
             # A state that is learned makes the first step one of parameters alone, and that reading counts too.
-            first = self._product(0) if name in PRODUCTS else 0
+            first = self._product(0) if Kind.PRODUCT in node.kind else 0
             self._used.update({o: first | self._used_by(inputs) for o in node.outs})
+            # A bias or a transposed weight alone is no partner for a meeting; a first state of two parameters is.
             if len(inputs) > 1 or self._computed.intersection(inputs):
                 self._computed.update(node.outs)
             return
@@ -93,17 +81,17 @@ class Recurrence:
         for i in data:
             steps |= self._steps.get(i, 0)
             before |= self._before.get(i, 0)
-        if name in PRODUCTS:
+        if Kind.PRODUCT in node.kind or self.ties.reads:
             used |= self._product(used)
             before |= self._labels_of(data)
-        elif name not in _JOINS and len(data) + len(self._computed.intersection(inputs)) > 1:
+        elif not node.kind & (Kind.MOVE | Kind.JOIN) and len(data) + len(self._computed.intersection(inputs)) > 1:
             self._meeting(node, data)
             before |= self._labels_of(data)
-        if name in _SCANS:
+        if Kind.SCAN in node.kind:
             for value in call.tensors():
                 self.sure += [f.labels.reshape(-1) for f in value.factors if self.ties.loose(f.labels)]
         for k, o in enumerate(node.outs):
-            step = self._step(name, node, call, k) if node.scatter is None else 0
+            step = self._step(node, call, k) if node.scatter is None else 0
             if o >= 0 and self.tape.floating(o):  # a choice by number, such as argmax, starts anew
                 self._used[o], self._before[o], self._steps[o] = used, before, steps | step
 
@@ -113,16 +101,17 @@ class Recurrence:
             used |= self._used.get(i, 0)
         return used
 
-    def _step(self, name: str, node: Node, call: Call, k: int) -> int:
-        if name not in _SLICES or not isinstance(node.args[0], Ref):
+    def _step(self, node: Node, call: Call, k: int) -> int:
+        if Kind.STEP not in node.kind or not isinstance(node.args[0], Ref):
             return 0
         value = call["self"]
         dim = value.axis(int(call.get("dim", 0) or 0))
+        # A piece of an axis that can shrink is a gate, not a step of time.
         if any(self.ties.loose(f.labels) for f in value.on(dim)):
             return 0
-        where = (
-            (k, call.get("index"), call.get("start")) if name not in ("index", "index_select") else (len(self._bits),)
-        )
+        # A place that data choose may be another one every time.
+        chosen = len(call.tensors()) > 1
+        where = (len(self._bits),) if chosen else (k, call.get("index"), call.get("start"))
         bit = self.bit(("slice", node.args[0].id, dim, where))
         self._slices[node.args[0].id, dim] = self._slices.get((node.args[0].id, dim), 0) | bit
         return bit
@@ -132,6 +121,7 @@ class Recurrence:
         recurrent."""
         new = 0
         for labels in self.ties.reads:
+            # The highest label stands for the whole axis: labels of one axis travel together.
             bit = self.bit(("product", int(labels.max())))
             new |= bit
             if used & bit:
@@ -155,6 +145,7 @@ class Recurrence:
         new = [labels for labels in results if self._met.get(int(labels.max()), 0) < _ENOUGH]
         for i, j in ((i, j) for i in data for j in data if i != j):
             a, b = self._steps.get(i, 0), self._steps.get(j, 0)
+            # Both come from one axis g of one tensor, and from different places in it.
             if new and a and b and a != b and any(a & g and b & g and a & g != b & g for g in self._slices.values()):
                 for labels in new:
                     self._met[int(labels.max())] = self._met.get(int(labels.max()), 0) + 1

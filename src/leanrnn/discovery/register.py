@@ -11,7 +11,8 @@ import torch
 from leanrnn.discovery.instead import LIKE, instead_of
 from leanrnn.discovery.labels import Value
 from leanrnn.discovery.rules.base import Call, Rule, fixed_axes, hold, rule_named, unsure_value
-from leanrnn.discovery.rules.base import register as add_rule
+from leanrnn.discovery.rules.base import rule as add_rule
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import pointwise_values
 from leanrnn.errors import OperatorError
 
@@ -21,7 +22,13 @@ Axes = list[tuple[str, bool]]
 """Of one tensor: the name of each axis, and whether it stands in brackets."""
 
 
-def register(operator: Any, rule: str | Rule | None = None, *, like: Callable[..., Any] | None = None) -> None:
+def register(
+    operator: Any,
+    rule: str | Rule | None = None,
+    *,
+    like: Callable[..., Any] | None = None,
+    kind: str | Kind | None = None,
+) -> None:
     """Teach ``discover`` an operator it does not know: a ``torch.library.custom_op``, a C++ or a Triton kernel.
 
     The surest way is a function in plain PyTorch that does the same. It is followed in place of the operator, and its
@@ -33,21 +40,26 @@ def register(operator: Any, rule: str | Rule | None = None, *, like: Callable[..
     it occurs; a name in brackets is an axis that the operator looks along, which stays as it is::
 
         leanrnn.register("mylib::gate", "pointwise")
-        leanrnn.register("mylib::scan", "[time] batch hidden, hidden -> [time] batch hidden")
+        leanrnn.register("mylib::scan", "[time] batch hidden, hidden -> [time] batch hidden", kind="scan")
 
     Arguments:
         operator: ``"mylib::scan"``, ``torch.ops.mylib.scan``, an overload of it, or what ``custom_op`` returned.
         rule: ``"pointwise"``, a pattern, or a function of a ``leanrnn.discovery.rules.Call``.
         like: a function with the operator's arguments that returns what it returns.
+        kind: what discovery should know besides, a ``leanrnn.discovery.rules.Kind`` or its name. ``"scan"``: it goes
+            along a sequence and carries something on, so the widths it is given are recurrent.
     """
     name = _name(operator)
     if (rule is None) == (like is None):
         raise OperatorError(f"register({name!r}) needs one of a rule and like=. Give a word, a pattern or a function.")
     if like is not None:
+        if kind is not None:
+            raise OperatorError(f"register({name!r}): kind= goes with a rule. The operators of like= have kinds.")
         LIKE[name] = _callable(name, like)
     else:
         LIKE.pop(name, None)
-        add_rule(name)(_rule(name, rule))
+        given = Kind.POINTWISE if rule == "pointwise" else Kind.NONE
+        add_rule(name, kind=given if kind is None else _kind(name, kind))(_rule(name, rule))
     instead_of.cache_clear()
 
 
@@ -73,6 +85,15 @@ def _callable(name: str, function: Any) -> Callable[..., Any]:
         raise OperatorError(f"what is registered for {name} is {function!r}. Give a function.")
     checked: Callable[..., Any] = function
     return checked
+
+
+def _kind(name: str, kind: Any) -> Kind:
+    if isinstance(kind, Kind):
+        return kind
+    names = {word.lower(): known for word, known in Kind.__members__.items()}
+    if kind not in names:
+        raise OperatorError(f"register({name!r}): there is no kind {kind!r}. Use one of {', '.join(names)}.")
+    return names[kind]
 
 
 def _rule(name: str, rule: str | Rule | None) -> Rule:

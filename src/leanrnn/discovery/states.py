@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from leanrnn.discovery.classes import solve
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import Propagation
-from leanrnn.discovery.tape import Node
+from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
+from leanrnn.discovery.rules import Kind
+from leanrnn.discovery.tape import Node, Tape
 from leanrnn.discovery.ties import unify
 
-__all__ = ["is_state", "tie_handed_on"]
-
-_PASS = (
-    "view", "_unsafe_view", "transpose", "t", "permute", "squeeze", "unsqueeze", "clone", "alias", "detach", "expand",
-    "_to_copy", "index_select", "native_batch_norm", "native_layer_norm", "native_group_norm", "native_dropout", "copy",
-    "lift_fresh",
-)  # fmt: skip
-_PICK = ("select", "unbind", "gather", "index")
-_CUT = ("slice", "split", "unsafe_split", "split_with_sizes", "chunk")
+__all__ = ["follow", "is_state"]
 
 
 def is_state(found: Propagation, value: int, of: Labels) -> bool:
@@ -42,40 +37,86 @@ def is_state(found: Propagation, value: int, of: Labels) -> bool:
     return True
 
 
-def tie_handed_on(found: Propagation, of: Labels) -> None:
-    """A state that comes in and goes out is one width, which a single step does not show by itself."""
+def follow(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
+    """All ties of a tape, in which a state that comes in and goes out is one width: a single step does not show it.
+
+    A state that is handed in was returned by an earlier call, or is the zeros of the first. So it is zero where a
+    component is, if the one returned is made of it and is zero there whenever it is.
+    """
+    found = propagate(tape, how)
+    classes = solve(found, ())
+    pairs = list(_handed_on(found, classes.of))
+    if any(classes.pinned[classes.of[_labels(found, i)]].any() for i, _ in pairs):
+        found = _with_zeros(found, how, pairs)
+    for given, value in pairs:
+        unify(found.ties, [found.values[given], found.values[value]], tape.shapes[value], lambda flags: flags[0])
+    return found
+
+
+def _with_zeros(found: Propagation, how: Reading, pairs: Sequence[tuple[int, int]]) -> Propagation:
+    """Suppose that states handed in are zero as soon as weights are, and less until what is returned agrees."""
+    states = {given: 2 for given, value in pairs if _made_of(found.tape, value, given)}
+    while states:
+        tried = propagate(found.tape, how, states)
+        least = {given: min(states[given], _least(tried, value)) for given, value in pairs if given in states}
+        if least == states:
+            return tried
+        states = {given: flag for given, flag in least.items() if flag}
+    return found
+
+
+def _made_of(tape: Tape, value: int, given: int) -> bool:
+    """Whether a value depends on what was handed in."""
+    wanted = {value}
+    for node in reversed(tape.nodes):
+        if wanted.intersection(node.outs):
+            wanted.update(node.inputs())
+    return given in wanted
+
+
+def _least(found: Propagation, value: int) -> int:
+    """How surely a value is zero where its components are."""
+    flags = [f.zero[f.labels >= 0] for f in found.values[value].factors if found.ties.loose(f.labels)]
+    return min((int(f.min()) for f in flags), default=0)
+
+
+def _labels(found: Propagation, value: int) -> Labels:
+    labels = [f.labels[f.labels >= 0] for f in found.values[value].factors if found.ties.loose(f.labels)]
+    return np.concatenate([*labels, np.zeros(0, np.int64)])
+
+
+def _handed_on(found: Propagation, of: Labels) -> Iterator[tuple[int, int]]:
+    """States that come in, each with the one that goes out in its place."""
     tape = found.tape
     given = [i for i, s in tape.sources.items() if s.kind == "input" and s.name != "0" and tape.floating(i)]
     for value in tape.outputs[1:]:
         same = [i for i in given if tape.shapes[i] == tape.shapes[value] and len(tape.shapes[i]) > 1]
         if same and value in found.values and is_state(found, value, of):
             given.remove(same[0])
-            pair = [found.values[same[0]], found.values[value]]
-            unify(found.ties, pair, tape.shapes[value], lambda flags: flags[0])
+            yield same[0], value
 
 
 def _sources(found: Propagation, node: Node, value: int, of: Labels) -> list[int] | None:
     """The values a state would have to be made of, or ``None`` if this operator makes no state."""
-    name = node.op.overloadpacket.__name__.rstrip("_")
-    inputs = node.inputs()
+    kind, inputs = node.kind, node.inputs()
     if not inputs:
         return []  # a fresh constant, the first state
     if node.scatter is not None:
-        return None if name in ("select", *_CUT) else inputs[1:2]
-    if name in ("cat", "stack"):
+        return None if Kind.STEP in kind else inputs[1:2]
+    if Kind.JOIN in kind:
         return None if _repeats(found, inputs) and not _has_own_rows(found, node, value, of) else inputs
-    if name in _PICK:
+    if Kind.STATE in kind:
         return []
-    if name in _CUT:
+    if Kind.RUN in kind:
         longer = [
             a for a, b in zip(found.tape.shapes[value], found.tape.shapes[inputs[0]], strict=True) if a != b and a > 1
         ]
         return inputs[:1] if longer else []
-    if name in _PASS:
+    if Kind.COPY in kind:
+        return inputs[-1:]
+    if kind & (Kind.MOVE | Kind.PASS):
         return inputs[:1]
-    if torch.Tag.pointwise in node.op.tags:
-        return inputs
-    return [] if name in ("addmm", "mm", "linear", "convolution") else None
+    return inputs if Kind.POINTWISE in kind else None
 
 
 def _carries_width(found: Propagation, value: int) -> bool:
@@ -97,6 +138,6 @@ def _repeats(found: Propagation, parts: list[int]) -> bool:
 
 def _has_own_rows(found: Propagation, node: Node, value: int, of: Labels) -> bool:
     """Whether the joined axis has each of its indices once: sequences of a packed batch, each at its own last step."""
-    axis = found.values[value].axis(int(node.args[1]) if len(node.args) > 1 else int(node.kwargs.get("dim", 0)))
+    axis = found.values[value].axis(int(node.argument("dim")))
     rows = [f.labels for f in found.values[value].factors if f.axes == (axis,)]
     return bool(rows) and all((r >= 0).all() and len(np.unique(of[r])) == len(r) for r in rows)

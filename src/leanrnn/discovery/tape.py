@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from leanrnn.discovery.rules import Kind, Known, find
 
 __all__ = ["Node", "Ref", "Source", "Tape"]
 
@@ -38,6 +41,28 @@ class Node:
         """The operator's name without its overload, ``aten.addmm``."""
         return str(self.op.overloadpacket) if hasattr(self.op, "overloadpacket") else str(self.op)
 
+    @cached_property
+    def known(self) -> Known | None:
+        """What the operator's rule file says of it."""
+        return find(self.op)
+
+    @property
+    def kind(self) -> Kind:
+        """What the operator does, for those who look at more than labels."""
+        return Kind.NONE if self.known is None else self.known.kind
+
+    def has(self, name: str) -> bool:
+        """Whether the operator's schema has an argument of this name."""
+        return any(argument.name == name for argument in self.op._schema.arguments)
+
+    def argument(self, name: str) -> Any:
+        """The argument that has this name in the operator's schema, ``None`` if there is none; not of a write."""
+        for place, argument in enumerate(self.op._schema.arguments):
+            if argument.name == name:
+                given = self.args[place] if place < len(self.args) else self.kwargs.get(name)
+                return argument.default_value if given is None else given
+        return None
+
     def inputs(self) -> list[int]:
         """Ids of all values the operator took."""
         found: list[int] = []
@@ -63,7 +88,8 @@ class Tape:
     dtypes: list[torch.dtype] = field(default_factory=list)
     sources: dict[int, Source] = field(default_factory=dict)
     outputs: list[int] = field(default_factory=list)
-    sinks: list[int] = field(default_factory=list)
+    written: list[tuple[int, int]] = field(default_factory=list)
+    """Tensors of the model's own that were written in place: what each was, and what it is in the end."""
 
     def floating(self, value: int) -> bool:
         """Whether a value holds numbers that can carry a gradient."""

@@ -61,6 +61,7 @@ class Ties:
         if a is b or (a.shape == b.shape and np.array_equal(a, b)):
             return
         a, b = np.broadcast_arrays(a, b)
+        # -1 is a constant, which is as wide as what it meets.
         use = (a >= 0) & (b >= 0) & (a != b)
         if use.any():
             self.tied.append((a[use], b[use], self.here))
@@ -68,6 +69,7 @@ class Ties:
     def pin(self, labels: Labels, reason: str) -> None:
         """These labels cannot leave; ``reason`` is for the user."""
         known = np.unique(labels[labels >= 0])
+        # A fixed label has had its reason since it was made; a long loop would add one a step.
         known = known[~self._fixed[known]]
         if known.size:
             self.pins.append((known, reason, self.here))
@@ -80,12 +82,16 @@ class Ties:
 
     def need_zero(self, labels: Labels, zero: Flags, reason: str) -> None:
         """The sum over these indices is only unchanged if what leaves is zero."""
+        # sigmoid(0) is a half, and would be missed in a sum: pinned. A hidden unit whose gate rows are zero still has
+        # its bias: it may leave once that is zero too. At flag 2 the weights alone make it zero: nothing is asked.
         self.pin(labels[zero == 0], reason)
         if (zero == 1).any():
             self.needs.append(np.unique(labels[(zero == 1) & (labels >= 0)]))
 
     def imply(self, owner: Labels, derived: Labels) -> None:
         """``derived`` leaves with ``owner``; arrays broadcast."""
+        # The outer product of a (3 wide) and b (4 wide), flattened, has 12 indices. Index 4i+j leaves when a loses i,
+        # and also when b loses j. A tie would say the reverse as well, and make one width of a and b.
         owner, derived = np.broadcast_arrays(owner, derived)
         use = (owner >= 0) & (derived >= 0)
         self.implied.append((owner[use], derived[use]))
@@ -94,16 +100,21 @@ class Ties:
         """Tie all indices along ``axes`` of a factor to each other and drop these axes."""
         left = tuple(a for a in factor.axes if a not in axes)
         gone = tuple(i for i, a in enumerate(factor.axes) if a in axes)
+        # Any of the tied labels could stand for all; the highest is never the -1 of a constant among them.
         top = factor.labels.max(axis=gone, keepdims=True)
         self.tie(top, factor.labels)
         if not left or not factor.main & set(left):
             return None
+        # What is left is zero only where each of the tied places is.
         zero = factor.zero.min(axis=gone)
         return simplify(Factor(left, top.squeeze(gone), zero, factor.main & set(left)))
 
 
 def harden(ties: Ties, value: Value) -> Value:
     """Tie the parts of a stacked tensor: the operator that follows needs it as one block."""
+    # A factor is soft while some of its axes only choose. h_n of two layers has shape (2, H) and labels 0..H-1 in its
+    # first row, H..2H-1 in its second: the first axis chooses a layer. h_n[1] takes one row, and no layer is tied to
+    # the other. h_n.sum(0) adds the rows, so index k has to leave both: only then 0 ~ H, 1 ~ H+1 and so on.
     if all(set(f.axes) == f.main for f in value.factors):
         return value
     factors = []
@@ -117,6 +128,8 @@ def harden(ties: Ties, value: Value) -> Value:
 
 def across(ties: Ties, value: Value, axes: Sequence[int]) -> Value:
     """An operator along ``axes`` sees only one part of a split axis: the other part carries on."""
+    # view(..., 4, H), then a softmax over the four: it compares all four at each k, so they leave together, and H
+    # still carries components. Along every axis that carries them there is nothing left to say: that is the rule's.
     factors = []
     for factor in value.factors:
         part = factor.main & set(axes)
@@ -134,6 +147,8 @@ def unify(ties: Ties, values: Sequence[Value], shape: Sequence[int], combine: Co
     members = [(i, f) for i, value in enumerate(values) for f in value.factors]
     found: list[Factor] = []
     while members:
+        # Only what lies on a common axis meets: hidden with hidden, never hidden with batch. A block over two axes
+        # joins what lies on either, so the search goes on until nothing new is near.
         cluster, grown = [members.pop(0)], True
         while grown:
             main = frozenset().union(*(f.main for _, f in cluster))
@@ -159,6 +174,8 @@ def _unify_cluster(
             for row, factor in zip(rows, factors, strict=True):
                 row[i] = factor
         elif len(factors) == 1:
+            # One operand is a flattened product of widths, the other (the columns of a weight) has a label per pair.
+            # These follow both widths; tied to both, they would tie every index of one to every index of the other.
             derived[i] = factors[0]
             for owner in owners:
                 axes = sorted({*owner.axes, *factors[0].axes})
@@ -201,6 +218,7 @@ def _tie_row(
     factors = list(row.values())
     axes = sorted(set().union(*(f.axes for f in (*factors, *derived.values()))))
     common = sorted(set(factors[0].axes).intersection(*(f.axes for f in factors)))
+    # Operands that share no axis make a block of pairs, as in gate[:, None] * time[None, :].
     if not common:
         common = axes
     sizes = [shape[a] for a in axes]
@@ -209,6 +227,7 @@ def _tie_row(
     for other, _ in list(wide.values())[1:]:
         ties.tie(labels, other)
         labels = np.where(labels >= 0, labels, other)
+    # An operand without labels is a constant: whether it is zero does not depend on what leaves.
     none = {True: np.full((), 2, np.int8), False: np.zeros((), np.int8)}
     spread = {i: wide[i][1] for i in wide} | {i: expand_to(f, axes, sizes)[1] for i, f in derived.items()}
     flags = combine([spread[i] if i in spread else none[v.zero] for i, v in enumerate(values)])

@@ -13,7 +13,7 @@ from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import Owner, Propagation
 from leanrnn.discovery.reach import weights_of
-from leanrnn.groups.data import Held, Place
+from leanrnn.groups.data import Given, Held, Place
 from leanrnn.groups.groups import Layer, Link, Role, Strip
 
 __all__ = ["layers_of", "width_name"]
@@ -106,6 +106,7 @@ def _layer(
         links=_links(found, classes, next(iter(order))),
         recurrent=bool(classes.recurrent[ids].any()),
         held=tuple(_held(found, classes, order, places)),
+        given=tuple(_given(found, classes, order)),
     )
 
 
@@ -122,8 +123,23 @@ def _held(found: Propagation, classes: Classes, order: dict[int, int], places: S
             yield Held(*places[int(owner.name)], owner.shape[-1], np.asarray(mine, np.int64), components)
 
 
+def _given(found: Propagation, classes: Classes, order: dict[int, int]) -> Iterator[Given]:
+    """States handed in whose last axis has components of this layer, of all rows or of some along the first axis."""
+    for owner in found.owners:
+        if owner.kind != "input" or owner.name not in found.states:
+            continue
+        rows = classes.of[owner.start : owner.start + owner.size].reshape(owner.shape[0], -1, owner.shape[-1])
+        lines = [None] if (rows == rows[0, 0]).all() else range(owner.shape[0])
+        for row in lines:
+            line = rows[row or 0, 0]
+            mine = [j for j in range(owner.shape[-1]) if int(line[j]) in order]
+            if mine:
+                components = np.asarray([order[int(line[j])] for j in mine], np.int64)
+                yield Given(int(owner.name), row, owner.shape[-1], np.asarray(mine, np.int64), components)
+
+
 def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
-    weights = {found.tape.sources[i].name for i in weights_of(found.tape)}
+    weights, masks = ({found.tape.sources[i].name for i in which} for which in (weights_of(found.tape), found.masks))
     read = np.zeros(found.ties.count, np.bool_)
     carried = np.zeros(found.ties.count, np.bool_)
     for labels in found.ties.readers:
@@ -132,7 +148,9 @@ def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
         carried[labels[labels >= 0]] = True
     roles: dict[int, tuple[Role, bool]] = {}
     for i, o in enumerate(found.owners):
-        role: Role = "carried" if o.kind == "buffer" else "weight" if o.name in weights else "bias"
+        role: Role = "weight" if o.name in weights else "bias"
+        if o.kind == "buffer" or o.name in masks - weights:
+            role = "carried"
         if o.size and carried[o.start]:
             role = "carried"
         roles[i] = (role, bool(o.size) and bool(read[o.start : o.start + o.size].any()))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from leanrnn.errors import GroupsError
 
-__all__ = ["Held", "Indices", "Layer", "Link", "Masks", "Place", "Role", "Strip"]
+__all__ = ["Given", "Held", "Indices", "Layer", "Link", "Masks", "Place", "Role", "Strip"]
 
 Indices = NDArray[np.int64]
 Masks = Mapping[str, NDArray[np.bool_]]
@@ -63,6 +63,20 @@ class Held:
     components: Indices
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Where the components of one layer sit along the last axis of a state that the caller hands in and that counts as
+    zero where they are dead."""
+
+    input: int
+    """Which of the tensors in the example."""
+    row: int | None
+    """The index along its first axis, if the others there belong to other layers."""
+    length: int
+    positions: Indices
+    components: Indices
+
+
 @dataclass(frozen=True)
 class Link:
     """One operator that makes the group of a component what it is."""
@@ -85,6 +99,7 @@ class Layer:
     links: tuple[Link, ...] = ()
     recurrent: bool = True
     held: tuple[Held, ...] = ()
+    given: tuple[Given, ...] = ()
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -157,6 +172,7 @@ def layer_to_data(layer: Layer) -> dict[str, Any]:
         "links": links,
         "recurrent": layer.recurrent,
         "held": [[h.module, list(h.path), h.length, h.positions.tolist(), h.components.tolist()] for h in layer.held],
+        "given": [[g.input, g.row, g.length, g.positions.tolist(), g.components.tolist()] for g in layer.given],
     }
 
 
@@ -171,6 +187,17 @@ def layer_from_data(data: Mapping[str, Any]) -> Layer:
         Held(module, tuple(path), int(length), np.asarray(positions, np.int64), np.asarray(components, np.int64))
         for module, path, length, positions, components in data["held"]
     )
+    given = tuple(
+        Given(int(i), row, int(length), np.asarray(positions, np.int64), np.asarray(components, np.int64))
+        for i, row, length, positions, components in data.get("given", ())
+    )
     return Layer(
-        data["name"], int(data["width"]), strips, bool(data["needs_zero_bias"]), links, bool(data["recurrent"]), held
+        data["name"],
+        int(data["width"]),
+        strips,
+        bool(data["needs_zero_bias"]),
+        links,
+        bool(data["recurrent"]),
+        held,
+        given,
     )

@@ -41,6 +41,8 @@ class Groups:
         """The example the groups were discovered with; later checks run on it."""
         self.remembered: Sequence[tuple[str, tuple[str | int, ...], tuple[str, ...], int | None]] = ()
         """Numbers in the user's modules that are a width: (module, path, layers or a tensor, its axis)."""
+        self.notes: list[str] = []
+        """What else there is to know of the proof, for the user."""
         self.failed = False
         """Whether a width was offered and did not pass the proof."""
         self._model = model
@@ -158,6 +160,7 @@ class Groups:
                 "layers": [layer_to_data(la) for la in self.layers],
                 "pinned": self.pinned,
                 "remembered": self.remembered,
+                "notes": self.notes,
             }
         )
 
@@ -170,6 +173,7 @@ class Groups:
                 raise GroupsError(f"these groups have format {data['format']}, newer than {FORMAT}. Update leanrnn.")
             layers = [layer_from_data(item) for item in data["layers"]]
             groups = cls(layers, [(str(n), str(r)) for n, r in data["pinned"]])
+            groups.notes = [str(note) for note in data.get("notes", ())]
             groups.remembered = [
                 (module, tuple(path), tuple(of), axis) for module, path, of, axis in data["remembered"]
             ]
@@ -197,6 +201,7 @@ class Groups:
         sizes = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [f"{a:<{sizes[0]}}  {b:>{sizes[1]}}  {c:>{sizes[2]}}  {d}".rstrip() for a, b, c, d in rows]
         lines += [f"pinned {name}: {reason}" for name, reason in self.pinned]
+        lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -237,4 +242,9 @@ def _cut_layer(
         use = mask[item.components]
         positions = np.searchsorted(stay, item.positions[use])
         held.append(replace(item, length=len(stay), positions=positions, components=renumbered[item.components[use]]))
-    return replace(layer, width=int(mask.sum()), strips=tuple(strips), held=tuple(held))
+    # Callers go on handing in states of the first width, which recurrent modules accept.
+    given = [
+        replace(g, positions=g.positions[mask[g.components]], components=renumbered[g.components[mask[g.components]]])
+        for g in layer.given
+    ]
+    return replace(layer, width=int(mask.sum()), strips=tuple(strips), held=tuple(held), given=tuple(given))

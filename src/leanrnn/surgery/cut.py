@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -105,7 +106,7 @@ def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices],
                 return cut.old.size(axis), cut.kept[axis].tolist()
         return None
 
-    with torch.no_grad():
+    with torch.no_grad(), _still(model):
         for module in model.modules():
             if id(module) in touched or _parametrized_by(module, touched):
                 refit_(module, kept, plain)
@@ -113,6 +114,20 @@ def cut_tensors_(model: nn.Module, positions: Mapping[tuple[str, int], Indices],
                 plain_(module)
     pairs = [(cut.old, cut.new, cut.kept) for cut in cuts]
     return [Replaced(o, n, k) for o, n, k in pairs if isinstance(o, nn.Parameter) and isinstance(n, nn.Parameter)]
+
+
+@contextmanager
+def _still(model: nn.Module) -> Iterator[None]:
+    """Looking at a parametrized weight computes it, and a spectral norm that trains takes a step each time."""
+    lists = (cast(nn.ModuleDict, m.parametrizations) for m in model.modules() if parametrize.is_parametrized(m))
+    training = [part for parts in lists for part in parts.modules() if part.training]
+    try:
+        for part in training:
+            part.training = False
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 def _new_tensors(tensors: Mapping[str, Tensor], positions: Mapping[tuple[str, int], Indices]) -> list[_Cut]:

@@ -27,6 +27,8 @@ __all__ = ["settle"]
 Source = tuple[tuple[str, ...], int | None]
 """What a number is the width of: layers side by side, or a tensor and its axis; nothing for the width before any
 cut."""
+# No rule can tell what a number is for: 16 may be this width, another layer's, or the number of heads. So nothing is
+# concluded from a number. It is set, the model runs, and the proof says whether that was right.
 Choice = dict[Place, Source]
 MULTIPLES = 8
 """How many times a layer's width a number may be: four gates of two directions."""
@@ -57,6 +59,8 @@ def settle(model: nn.Module, groups: Groups, masks: Masks, check: Check) -> tupl
 def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Masks, check: Check) -> Choice | None:
     """Of the numbers read so far, add the one with which the run gets farthest, until it passes; at last try all of
     them at once."""
+    # One number at a time, the one that helps most first: all combinations of ten numbers would be a thousand runs. A
+    # wrong number seldom helps, since the forward then fails in the same place or earlier; the proof has the last word.
     choice: Choice = {}
     reached = _progress(model, choice, masks, check)
     while True:
@@ -66,6 +70,7 @@ def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Mask
             break
         scores = [_progress(model, trial, masks, check) for trial in trials]
         best = max(range(len(trials)), key=scores.__getitem__)
+        # Two numbers of one view(-1, heads, size) help only together: none alone does, and the last try is for them.
         if scores[best] <= reached:
             break
         choice, reached = trials[best], scores[best]
@@ -79,6 +84,7 @@ def _read(model: nn.Module, places: Collection[Place], choice: Choice, masks: Ma
     before = {key: get_attribute(model, *key) for key in choice}
     try:
         _set(model, _values(model, choice, masks))
+        # Numbers behind the failure are not read yet. Whatever the forward has not asked for cannot have stopped it.
         return places_read(model, places, lambda: check(model)) if places else []
     finally:
         _set(model, before)
@@ -130,12 +136,15 @@ def _options(model: nn.Module, groups: Groups, masks: Masks) -> dict[Place, list
         if isinstance(module, Recurrent) and module.former and not module.equal:
             # Code that makes a state of rnn.hidden_size wants one number; the former one is accepted for every layer.
             found[name, ("hidden_size",)] = [((), None)]
+        # The cut has set these modules' numbers already.
         if type(module).__module__.startswith(("torch.", "leanrnn.")):
             continue
         sources = _sources(name, groups, masks, cut)
         for path, value in leaves_of(module):
+            # True is an int as well, and equals a width of one.
             if type(value) is not int:
                 continue
+            # Two explanations that give the same new number are one trial.
             fitting: dict[int, Source] = {}
             for source in sources.get(value, ()):
                 fitting.setdefault(new_length(model, *source, masks), source)

@@ -11,11 +11,13 @@ from leanrnn.discovery.rules import (
     norm,
     pointwise,
     reduce,
+    step,
     window,
 )  # fmt: skip
-from leanrnn.discovery.rules.base import Call, find
+from leanrnn.discovery.rules.base import Call, Known, find, rule
+from leanrnn.discovery.rules.kinds import Kind
 
 __all__ = [
-    "Call", "constant", "conv", "find", "index", "join", "linalg", "matmul", "move", "norm", "pointwise", "reduce",
-    "window",
+    "Call", "Kind", "Known", "constant", "conv", "find", "index", "join", "linalg", "matmul", "move", "norm",
+    "pointwise", "reduce", "rule", "step", "window",
 ]  # fmt: skip

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from leanrnn.discovery.labels import Factor, Value
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.ties import Ties, across, harden
 
-__all__ = ["Call", "Rule", "find", "fixed", "register"]
+__all__ = ["Call", "Known", "Rule", "Write", "find", "fixed", "rule", "write_of", "written"]
 
-_RULES: dict[str, tuple[Rule, bool]] = {}
+_RULES: dict[str, Known] = {}
+_WRITES: dict[str, Write] = {}
 
 
 class Call:
@@ -60,27 +62,63 @@ class Call:
 
 
 Rule = Callable[[Call], "Value | Sequence[Value | None]"]
+Write = Callable[[Call, Value, Value, int], Value]
+"""Of a view: its call, what it is a view of, what is written into it, and into which of its results."""
 
 
-def register(*names: str, soft: bool = False) -> Callable[[Rule], Rule]:
-    """Register a rule for operators by name (``aten.mm``); a ``soft`` rule takes stacked tensors in parts."""
+@dataclass(frozen=True)
+class Known:
+    """All that is known of an operator."""
 
-    def add(rule: Rule) -> Rule:
+    rule: Rule
+    soft: bool = False
+    """Whether the rule takes stacked tensors in parts."""
+    kind: Kind = Kind.NONE
+    summand: str = "bias"
+    """Of a product: the argument that it adds at the end, if it has one of that name. It is no factor: a bias."""
+
+
+def rule(*names: str, soft: bool = False, kind: Kind = Kind.NONE, summand: str = "bias") -> Callable[[Rule], Rule]:
+    """Register the rule of operators, and all else that is known of them, by name::
+
+        @rule("aten.addmm", kind=Kind.PRODUCT | Kind.STATE, summand="self")
+        def _addmm(call: Call) -> Value: ...
+
+    A name may have an overload, ``aten.max.other``. The same holds for what works in place, ``aten.addmm_``.
+    """
+
+    def add(function: Rule) -> Rule:
         for name in names:
-            _RULES[name] = (rule, soft)
-        return rule
+            _RULES[name] = Known(function, soft, kind, summand)
+        return function
+
+    return add
+
+
+def written(*names: str) -> Callable[[Write], Write]:
+    """Register what a write into a view makes of the tensor that is viewed (``out[t] = h``)."""
+
+    def add(function: Write) -> Write:
+        for name in names:
+            _WRITES[name] = function
+        return function
 
     return add
 
 
 def rule_named(name: str) -> Rule:
     """The rule that is registered under a name."""
-    return _RULES[name][0]
+    return _RULES[name].rule
 
 
-def find(op: Any) -> tuple[Rule, bool] | None:
-    """The rule of an operator: by its name, by its name without the in-place underscore or the suffix of a view that
-    copies, or by its tags."""
+def write_of(op: Any) -> Write | None:
+    """What a write into a view of this operator does."""
+    return _WRITES.get(str(op.overloadpacket))
+
+
+def find(op: Any) -> Known | None:
+    """What is known of an operator: by its name, by its name without the in-place underscore or the suffix of a view
+    that copies, or by its tags."""
     name = str(op.overloadpacket)
     plain = name.rstrip("_")
     for candidate in (f"{plain}.{op._overloadname}", name, plain, plain.removesuffix("_copy")):

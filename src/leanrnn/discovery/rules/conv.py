@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from leanrnn.discovery.labels import Factor, Value, take
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register
+from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.matmul import product
 from leanrnn.discovery.rules.pointwise import _ADD, pointwise_values
 from leanrnn.discovery.ties import Ties
@@ -19,7 +20,7 @@ _SLID, _WINDOW = "is slid over by a convolution", "is the window of a convolutio
 _LENGTH = "is the length that comes out of a convolution"
 
 
-@register("aten.convolution", "aten._convolution", "aten.convolution_overrideable")
+@rule("aten.convolution", "aten._convolution", "aten.convolution_overrideable", kind=Kind.PRODUCT | Kind.STATE)
 def _convolution(call: Call) -> Value:
     """A window of one that is not moved looks at one index: that axis passes through."""
     value, weight, bias = call["input"], call["weight"], call.get("bias")
@@ -115,7 +116,7 @@ def _same_role(call: Call, value: Value, changed: Value) -> Value:
     return changed
 
 
-@register("aten.conv_tbc")
+@rule("aten.conv_tbc", kind=Kind.PRODUCT | Kind.STATE)
 def _conv_tbc(call: Call) -> Value:
     """Time, batch, channels; the weight is window, channels in, channels out."""
     value = _channels(call, call["self"], (1, 2), _SLID)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 
-from leanrnn.discovery.labels import Factor, Value, take
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, seen_whole, unsure, unsure_value
+from leanrnn.discovery.labels import Factor, Value, broadcast, reshape, take
+from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, seen_whole, unsure, unsure_value
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
 from leanrnn.discovery.ties import harden
 
@@ -27,7 +30,7 @@ def _fixed(call: Call, shape: tuple[int, ...], axes: Sequence[int]) -> tuple[Fac
     return fixed_axes(call.ties, shape, axes, _BY_DATA)
 
 
-@register("aten.index_select", soft=True)
+@rule("aten.index_select", soft=True, kind=Kind.STEP | Kind.PASS)
 def _index_select(call: Call) -> Value:
     """Torch's own recurrent code puts a stacked state back into the order of the batch; anybody else needs it as
     one block."""
@@ -41,7 +44,7 @@ def _index_select(call: Call) -> Value:
     return Value(call.shape, kept.factors + chosen, value.zero)
 
 
-@register("aten.gather")
+@rule("aten.gather", kind=Kind.STATE)
 def _gather(call: Call) -> Value:
     """The index is as wide as the result: where it meets the tensor index by index, they are tied."""
     value, index = call["self"], call["index"]
@@ -69,7 +72,7 @@ def _places(call: Call, value: Value) -> tuple[list[int], int, int, bool]:
     return used, used[0] if together else 0, new, masked
 
 
-@register("aten.index", "aten._unsafe_index")
+@rule("aten.index", "aten._unsafe_index", kind=Kind.STEP | Kind.STATE)
 def _index(call: Call) -> Value:
     """Advanced indexing: indexed axes are replaced by the axes of the indices."""
     value: Value = call["self"]
@@ -88,7 +91,7 @@ def _index(call: Call) -> Value:
     return Value(call.shape, kept + chosen, value.zero)
 
 
-@register("aten.index_put", "aten._index_put_impl", "aten._unsafe_index_put")
+@rule("aten.index_put", "aten._index_put_impl", "aten._unsafe_index_put")
 def _index_put(call: Call) -> Value:
     """A write at places chosen by data ties what it writes to what stands there; each entry of the indices counts."""
     value, source = call["self"], call["values"]
@@ -108,7 +111,7 @@ def _index_put(call: Call) -> Value:
     return replace(met, factors=met.factors + _fixed(call, value.shape, used))
 
 
-@register("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
+@rule("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
 def _scatter(call: Call) -> Value:
     """Written along one axis at places chosen by data; along the others the three tensors meet if they are equal."""
     value, index, source = call["self"], call["index"], call.get("src")
@@ -125,7 +128,7 @@ def _scatter(call: Call) -> Value:
     return Value(value.shape, met.factors + _fixed(call, value.shape, axes), met.zero)
 
 
-@register("aten.index_copy", "aten.index_add", "aten.index_fill", "aten.index_reduce")
+@rule("aten.index_copy", "aten.index_add", "aten.index_fill", "aten.index_reduce")
 def _write_slices(call: Call) -> Value:
     """Whole slices along one axis, at places chosen by data."""
     value, index = call["self"], call["index"]
@@ -142,7 +145,7 @@ def _write_slices(call: Call) -> Value:
     return Value(value.shape, met.factors + _fixed(call, value.shape, [dim]), met.zero)
 
 
-@register("aten.masked_scatter")
+@rule("aten.masked_scatter")
 def _masked_scatter(call: Call) -> Value | list[Value]:
     """A mask over the first axes takes the source row by row: the axes behind it stay what they are."""
     value, mask, source = call["self"], call["mask"], call["source"]
@@ -160,7 +163,25 @@ def _masked_scatter(call: Call) -> Value | list[Value]:
     return Value(value.shape, met.factors + _fixed(call, value.shape, axes), met.zero)
 
 
-@register("aten._pack_padded_sequence")
+@rule("aten.masked_select")
+def _masked_select(call: Call) -> Value | list[Value]:
+    """A mask that is the same along the last axes takes them whole: rows chosen by data, laid end to end."""
+    value, mask = call["self"], call["mask"]
+    shape = tuple(np.broadcast_shapes(value.shape, mask.shape))
+    value, mask = broadcast(value, shape), broadcast(mask, shape)
+    rows = max((a + 1 for f in mask.factors for a in f.axes), default=0)
+    size = math.prod(shape[rows:])
+    if rows == len(shape) or not size or call.shape[0] % size:
+        return seen_whole(call)
+    call.ties.pin_value(mask, range(rows), _BY_DATA)
+    to = {a: a - rows + 1 for a in range(rows, len(shape))}
+    kept = tuple(f.moved(to) for f in _without(call, value, range(rows)).factors)
+    chosen = Value((call.shape[0] // size, *shape[rows:]), kept, value.zero)
+    chosen = replace(chosen, factors=(*chosen.factors, *_fixed(call, chosen.shape, [0])))
+    return reshape(chosen, call.shape)
+
+
+@rule("aten._pack_padded_sequence")
 def _pack(call: Call) -> list[Value]:
     """Time and batch become one axis; the others pass through."""
     value: Value = call["input"]
@@ -171,22 +192,23 @@ def _pack(call: Call) -> list[Value]:
     return [data, *(Value(s, f) for s, f in zip(call.shapes[1:], others, strict=True))]
 
 
-@register("aten._local_scalar_dense", "aten.equal", "aten.allclose", "aten.is_nonzero", "aten.item")
+@rule("aten._local_scalar_dense", kind=Kind.READ)
+@rule("aten.equal", "aten.allclose", "aten.is_nonzero", "aten.item")
 def _read_out(call: Call) -> list[Value]:
     for value in call.tensors():
         call.ties.pin_value(value, range(value.ndim), "is read by Python")
     return []
 
 
-@register("aten.nonzero", "aten.nonzero_static", "aten._unique", "aten._unique2", "aten.unique_dim",
-          "aten.unique_consecutive", "aten.unique_dim_consecutive", "aten.masked_select",
-          "aten.bincount", "aten.histc", "aten.histogram", "aten.take", "aten.put",
-          "aten.repeat_interleave")  # fmt: skip
+@rule("aten.nonzero", "aten.nonzero_static", "aten._unique", "aten._unique2", "aten.unique_dim",
+      "aten.unique_consecutive", "aten.unique_dim_consecutive",
+      "aten.bincount", "aten.histc", "aten.histogram", "aten.take", "aten.put",
+      "aten.repeat_interleave")  # fmt: skip
 def _by_value(call: Call) -> list[Value]:
     return seen_whole(call)
 
 
-@register("aten.bucketize", "aten.searchsorted")
+@rule("aten.bucketize", "aten.searchsorted")
 def _search(call: Call) -> Value | list[Value]:
     """Where each value stands in a sorted sequence, which is seen whole along its last axis."""
     sequence, value = call.get("boundaries", call.get("sorted_sequence")), call["self"]
@@ -197,21 +219,21 @@ def _search(call: Call) -> Value | list[Value]:
     return unsure_value(pointwise_values(call.ties, [value, rest] if last[0] else [value], call.shape, []))
 
 
-@register("aten.multinomial")
+@rule("aten.multinomial")
 def _multinomial(call: Call) -> Value:
     kept = _without(call, call["self"], [call["self"].ndim - 1])
     rows = tuple(unsure(f) for f in kept.factors)
     return Value(call.shape, rows + _fixed(call, call.shape, [len(call.shape) - 1]))
 
 
-@register("aten.embedding")
+@rule("aten.embedding", kind=Kind.PRODUCT)
 def _embedding(call: Call) -> Value:
     weight, indices = call["weight"], call["indices"]
     columns = tuple(f.moved({1: indices.ndim}) for f in _without(call, weight, [0]).factors)
     return Value(call.shape, unsure_value(indices).factors + columns)
 
 
-@register("aten._embedding_bag", "aten._embedding_bag_forward_only")
+@rule("aten._embedding_bag", "aten._embedding_bag_forward_only", kind=Kind.PRODUCT)
 def _embedding_bag(call: Call) -> list[Value]:
     weight: Value = call["weight"]
     for value in (v for v in call.tensors() if v is not weight):

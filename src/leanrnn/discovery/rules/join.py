@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from leanrnn.discovery.labels import Factor, Labels, Value, permute, put, reshape
-from leanrnn.discovery.rules.base import Call, fixed, register
+from leanrnn.discovery.labels import Factor, Labels, Value, put
+from leanrnn.discovery.rules.base import Call, fixed, rule, write_of
+from leanrnn.discovery.rules.kinds import Kind
 
-__all__ = ["scatter"]
+__all__ = ["scatter", "widened", "write_at"]
 
 
-@register("aten.cat", soft=True)
+@rule("aten.cat", soft=True, kind=Kind.JOIN)
 def _cat(call: Call) -> Value:
     values = [v for v in call["tensors"] if not (v.ndim == 1 and v.shape[0] == 0 and len(call.shape) > 1)]
     return _join(call, values, values[0].axis(call.get("dim", 0)), call.shape)
 
 
-@register("aten.stack", "aten._stack", soft=True)
+@rule("aten.stack", "aten._stack", soft=True, kind=Kind.JOIN)
 def _stack(call: Call) -> Value:
     values: list[Value] = list(call["tensors"])
     dim = call.get("dim", 0)
@@ -72,7 +72,7 @@ def _put(call: Call, base: Value, part: Value, dim: int, index: Labels, soft: bo
     return Value(base.shape, tuple(factors), base.zero and part.zero)
 
 
-def _write(call: Call, base: Value, part: Value, dim: int, index: Labels) -> Value:
+def write_at(call: Call, base: Value, part: Value, dim: int, index: Labels) -> Value:
     """A write into some indices of an axis."""
     result = _put(call, base, part, dim, index, False)
     return _seam(call, result, dim) if base.factors or part.factors else result
@@ -89,22 +89,23 @@ def _pair(call: Call, old: list[Factor], new: list[Factor]) -> list[tuple[Factor
     return pairs + [(None, f) for f in new]
 
 
-@register("aten.slice_scatter")
+@rule("aten.slice_scatter")
 def _slice_scatter(call: Call) -> Value:
     base: Value = call["self"]
     dim = base.axis(call["dim"])
     index = np.arange(base.shape[dim])[slice(call["start"], call["end"], call["step"])]
-    return _write(call, base, call["src"], dim, index)
+    return write_at(call, base, call["src"], dim, index)
 
 
-@register("aten.select_scatter")
+@rule("aten.select_scatter")
 def _select_scatter(call: Call) -> Value:
     base: Value = call["self"]
     dim = base.axis(call["dim"])
-    return _write(call, base, _widen(call["src"], dim), dim, np.array([int(call["index"]) % base.shape[dim]]))
+    return write_at(call, base, widened(call["src"], dim), dim, np.array([int(call["index"]) % base.shape[dim]]))
 
 
-def _widen(value: Value, dim: int) -> Value:
+def widened(value: Value, dim: int) -> Value:
+    """The value with a new axis of size one."""
     to = {a: a + (a >= dim) for a in range(value.ndim)}
     shape = (*value.shape[:dim], 1, *value.shape[dim:])
     return Value(shape, tuple(f.moved(to) for f in value.factors), value.zero)
@@ -113,36 +114,11 @@ def _widen(value: Value, dim: int) -> Value:
 def scatter(call: Call, part: Value, index: int) -> Value:
     """``self`` after ``part`` was written into result ``index`` of the view operator of ``call``."""
     base: Value = call["self"]
-    name = call.op.overloadpacket.__name__
-    if name in ("alias", "detach", "lift_fresh"):
-        return part
-    if name in ("view", "_unsafe_view", "unsqueeze", "squeeze", "_reshape_alias"):
-        return reshape(part, base.shape)
-    if name in ("t", "transpose"):
-        swap = [0, 1] if name == "t" else [base.axis(call["dim0"]), base.axis(call["dim1"])]
-        order = list(range(base.ndim))
-        if base.ndim > 1:
-            order[swap[0]], order[swap[1]] = swap[1], swap[0]
-        return permute(part, order)
-    if name == "permute":
-        return permute(part, np.argsort([base.axis(d) for d in call["dims"]]).tolist())
-    if name in ("select", "slice", "split", "split_with_sizes", "chunk", "unbind"):
-        dim = base.axis(call["dim"])
-        if name == "select" or name == "unbind":
-            at = int(call["index"]) % base.shape[dim] if name == "select" else index
-            return _write(call, base, _widen(part, dim), dim, np.array([at]))
-        where = _slice_positions(call, base, dim, index, part.shape[dim])
-        return _write(call, base, part, dim, where)
+    write = write_of(call.op)
+    if write is not None:
+        return write(call, base, part, index)
     for value in (base, part):
         call.ties.pin_value(value, range(value.ndim), f"is written through {call.name}, a view without a rule")
     return Value(
         base.shape, tuple(fixed(call.ties, base.shape, a, "is written through a view") for a in range(base.ndim))
     )
-
-
-def _slice_positions(call: Call, base: Value, dim: int, index: int, size: int) -> Labels:
-    if "start" in call.arguments:
-        return np.arange(base.shape[dim])[slice(call["start"], call["end"], call["step"])]
-    sizes: Any = call.get("split_sizes") or call.get("split_size")
-    start = sum(sizes[:index]) if isinstance(sizes, (list, tuple)) else int(sizes) * index
-    return np.arange(start, start + size)

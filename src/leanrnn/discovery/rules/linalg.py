@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, seen_whole, unsure_value
+from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, seen_whole, unsure_value
 from leanrnn.discovery.rules.pointwise import pointwise_values
 from leanrnn.discovery.ties import Ties
 
@@ -16,7 +16,7 @@ def _square(value: Value, dims: Sequence[int]) -> bool:
     return value.shape[dims[0]] == value.shape[dims[1]] and all(len(f.axes) == 1 for f in lines)
 
 
-@register("aten.diagonal")
+@rule("aten.diagonal")
 def _diagonal(call: Call) -> Value:
     """Row k and column k of a square leave together; beside the main diagonal they cannot."""
     value: Value = call["self"]
@@ -34,7 +34,7 @@ def _diagonal(call: Call) -> Value:
     return Value(call.shape, kept + new, value.zero)
 
 
-@register("aten.diag_embed")
+@rule("aten.diag_embed")
 def _diag_embed(call: Call) -> Value:
     """A vector on the diagonal of a square: its index k is row k and column k."""
     value, n = call["self"], len(call.shape)
@@ -52,7 +52,7 @@ def _diag_embed(call: Call) -> Value:
     return Value(call.shape, kept + new, value.zero)
 
 
-@register("aten.tril", "aten.triu")
+@rule("aten.tril", "aten.triu")
 def _triangle(call: Call) -> Value:
     """Row k and column k of a square leave together; beside the main diagonal they cannot."""
     value: Value = call["self"]
@@ -71,7 +71,7 @@ def _tie_lines(ties: Ties, value: Value, dims: Sequence[int]) -> None:
             ties.tie(row.labels, column.labels)
 
 
-@register(
+@rule(
     "aten._linalg_det", "aten._linalg_slogdet", "aten._linalg_svd", "aten._linalg_eigh", "aten._linalg_eigvals",
     "aten._linalg_solve_ex", "aten.linalg_cholesky_ex", "aten.linalg_eig", "aten.linalg_eigvals", "aten.linalg_inv_ex",
     "aten.linalg_ldl_factor_ex", "aten.linalg_ldl_solve", "aten.linalg_lu", "aten.linalg_lu_factor_ex",
@@ -100,7 +100,7 @@ def _matrices(call: Call) -> list[Value]:
     return results
 
 
-@register("aten.linalg_cross")
+@rule("aten.linalg_cross")
 def _cross(call: Call) -> Value:
     """The axis of length three is seen whole; the others are independent."""
     met = pointwise_values(call.ties, [call["self"], call["other"]], call.shape, [(0,), (1,)])

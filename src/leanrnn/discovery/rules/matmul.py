@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from leanrnn.discovery.contract import contract
 from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, fixed_axes, register, summed, unsure
+from leanrnn.discovery.rules.base import Call, fixed_axes, rule, summed, unsure
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
 
 __all__ = ["product"]
@@ -22,47 +23,47 @@ def product(call: Call, left: Value, right: Value, names: str, shape: tuple[int,
     return contract(call.ties, [(left, a), (right, b)], out, shape, weights)
 
 
-@register("aten.mm", "aten._int_mm")
+@rule("aten.mm", "aten._int_mm", kind=Kind.PRODUCT | Kind.STATE)
 def _mm(call: Call) -> Value:
     return product(call, call["self"], call["mat2"], "ij,jk->ik", call.shape)
 
 
-@register("aten.bmm")
+@rule("aten.bmm", kind=Kind.PRODUCT)
 def _bmm(call: Call) -> Value:
     return product(call, call["self"], call["mat2"], "bij,bjk->bik", call.shape)
 
 
-@register("aten.mv")
+@rule("aten.mv", kind=Kind.PRODUCT)
 def _mv(call: Call) -> Value:
     return product(call, call["self"], call["vec"], "ij,j->i", call.shape)
 
 
-@register("aten.dot", "aten.vdot")
+@rule("aten.dot", "aten.vdot", kind=Kind.PRODUCT)
 def _dot(call: Call) -> Value:
     return product(call, call["self"], call.get("tensor", call.get("other")), "i,i->", call.shape)
 
 
-@register("aten.addmm", "aten._addmm_activation")
+@rule("aten.addmm", "aten._addmm_activation", kind=Kind.PRODUCT | Kind.STATE, summand="self")
 def _addmm(call: Call) -> Value:
     return _added(call, product(call, call["mat1"], call["mat2"], "ij,jk->ik", call.shape))
 
 
-@register("aten.baddbmm")
+@rule("aten.baddbmm", kind=Kind.PRODUCT, summand="self")
 def _baddbmm(call: Call) -> Value:
     return _added(call, product(call, call["batch1"], call["batch2"], "bij,bjk->bik", call.shape))
 
 
-@register("aten.addbmm")
+@rule("aten.addbmm", kind=Kind.PRODUCT, summand="self")
 def _addbmm(call: Call) -> Value:
     return _added(call, product(call, call["batch1"], call["batch2"], "bij,bjk->ik", call.shape))
 
 
-@register("aten.addmv")
+@rule("aten.addmv", kind=Kind.PRODUCT, summand="self")
 def _addmv(call: Call) -> Value:
     return _added(call, product(call, call["mat"], call["vec"], "ij,j->i", call.shape))
 
 
-@register("aten.addr")
+@rule("aten.addr", kind=Kind.PRODUCT, summand="self")
 def _addr(call: Call) -> Value:
     return _added(call, product(call, call["vec1"], call["vec2"], "i,j->ij", call.shape))
 
@@ -72,7 +73,7 @@ def _added(call: Call, total: Value) -> Value:
     return pointwise_values(call.ties, [total, call["self"]], call.shape, zeros)
 
 
-@register("aten.linear")
+@rule("aten.linear", kind=Kind.PRODUCT | Kind.STATE)
 def _linear(call: Call) -> Value:
     value: Value = call["input"]
     batch = _LETTERS[: value.ndim - 1]
@@ -81,7 +82,7 @@ def _linear(call: Call) -> Value:
     return total if bias is None else pointwise_values(call.ties, [total, bias], call.shape, _ADD)
 
 
-@register("aten._trilinear")
+@rule("aten._trilinear", kind=Kind.PRODUCT)
 def _trilinear(call: Call) -> Value:
     """``nn.Bilinear``: ``out[n,o] = sum_ij x1[n,i] W[o,i,j] x2[n,j]`` with axes inserted by ``expand`` lists."""
     operands = []
@@ -96,7 +97,7 @@ def _trilinear(call: Call) -> Value:
     return contract(call.ties, operands, out, call.shape, weights)
 
 
-@register("aten._weight_norm_interface")
+@rule("aten._weight_norm_interface")
 def _weight_norm(call: Call) -> list[Value]:
     """``w = v * g / |v|``: a row of ``w`` is zero when its ``g`` is; a zero row of ``v`` would divide by zero."""
     v, g, dim = call["v"], call["g"], int(call["dim"])

@@ -1,4 +1,4 @@
-"""Operators that move labels: views, slices, repeats."""
+"""Operators that move labels: views, copies, repeats."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from leanrnn.discovery.labels import Value, broadcast, permute, reshape, take
-from leanrnn.discovery.rules.base import Call, axes_of, fixed, fixed_axes, hold, register
+from leanrnn.discovery.rules.base import Call, axes_of, fixed, fixed_axes, hold, rule, written
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import pin_stretched
-from leanrnn.discovery.ties import Ties
-
-__all__ = ["tie_pieces"]
 
 
-@register("aten.view", "aten._unsafe_view", "aten._reshape_alias", "aten._reshape_copy")
+@rule("aten.view", "aten._unsafe_view", "aten._reshape_alias", "aten._reshape_copy", kind=Kind.MOVE)
 def _view(call: Call) -> Value:
     value: Value = call["self"]
     if value.ndim == len(call.shape) and value.shape == tuple(call.shape):
@@ -23,7 +21,12 @@ def _view(call: Call) -> Value:
     return _note_blocks(call, _drop_partners(call, result))
 
 
-@register("aten.view.dtype")
+@written("aten.view", "aten._unsafe_view", "aten._reshape_alias", "aten.unsqueeze", "aten.squeeze")
+def _write_reshaped(call: Call, base: Value, part: Value, index: int) -> Value:
+    return reshape(part, base.shape)
+
+
+@rule("aten.view.dtype", kind=Kind.MOVE)
 def _view_dtype(call: Call) -> Value:
     """Bits read as another type: where that has another size, the last axis is cut up anew."""
     value: Value = call["self"]
@@ -51,33 +54,52 @@ def _note_blocks(call: Call, value: Value) -> Value:
     return value
 
 
-@register("aten.t")
+@rule("aten.t", kind=Kind.MOVE)
 def _t(call: Call) -> Value:
     value: Value = call["self"]
     return permute(value, [1, 0]) if value.ndim == 2 else value
 
 
-@register("aten.transpose")
+@written("aten.t")
+def _write_t(call: Call, base: Value, part: Value, index: int) -> Value:
+    return permute(part, [1, 0]) if base.ndim == 2 else part
+
+
+@rule("aten.transpose", kind=Kind.MOVE)
 def _transpose(call: Call) -> Value:
     value: Value = call["self"]
+    return permute(value, _swapped(value, call["dim0"], call["dim1"]))
+
+
+@written("aten.transpose")
+def _write_transposed(call: Call, base: Value, part: Value, index: int) -> Value:
+    return permute(part, _swapped(base, call["dim0"], call["dim1"]))
+
+
+def _swapped(value: Value, dim0: int, dim1: int) -> list[int]:
     order = list(range(value.ndim))
     if order:
-        a, b = value.axis(call["dim0"]), value.axis(call["dim1"])
+        a, b = value.axis(dim0), value.axis(dim1)
         order[a], order[b] = order[b], order[a]
-    return permute(value, order)
+    return order
 
 
-@register("aten.permute")
+@rule("aten.permute", kind=Kind.MOVE)
 def _permute(call: Call) -> Value:
     return permute(call["self"], call["dims"])
 
 
-@register("aten.expand")
+@written("aten.permute")
+def _write_permuted(call: Call, base: Value, part: Value, index: int) -> Value:
+    return permute(part, np.argsort([base.axis(d) for d in call["dims"]]).tolist())
+
+
+@rule("aten.expand", kind=Kind.MOVE)
 def _expand(call: Call) -> Value:
     return broadcast(call["self"], call.shape)
 
 
-@register("aten.unsqueeze")
+@rule("aten.unsqueeze", kind=Kind.MOVE)
 def _unsqueeze(call: Call) -> Value:
     value: Value = call["self"]
     dim = call["dim"] + (value.ndim + 1 if call["dim"] < 0 else 0)
@@ -85,7 +107,7 @@ def _unsqueeze(call: Call) -> Value:
     return replace(value, shape=tuple(call.shape), factors=tuple(f.moved(to) for f in value.factors))
 
 
-@register("aten.squeeze")
+@rule("aten.squeeze", kind=Kind.MOVE)
 def _squeeze(call: Call) -> Value:
     value: Value = call["self"]
     axes = [a for a in axes_of(value, call.get("dim")) if value.shape[a] == 1]
@@ -95,77 +117,30 @@ def _squeeze(call: Call) -> Value:
     return value
 
 
-@register("aten.alias", "aten.detach", "aten.lift", "aten.lift_fresh", soft=True)
+@rule("aten.alias", "aten.detach", "aten.lift", "aten.lift_fresh", soft=True, kind=Kind.COPY)
 def _same(call: Call) -> Value:
     value: Value = call["self"]
     return value
 
 
-@register("aten.clone", "aten._lazy_clone", "aten._to_copy", "aten._conj", "aten._neg_view", "aten._pin_memory")
+@written("aten.alias", "aten.detach", "aten.lift_fresh")
+def _write_same(call: Call, base: Value, part: Value, index: int) -> Value:
+    return part
+
+
+@rule("aten.clone", "aten._lazy_clone", "aten._to_copy", "aten._conj", "aten._neg_view", "aten._pin_memory",
+      kind=Kind.COPY)  # fmt: skip
 def _copy(call: Call) -> Value:
     value: Value = call["self"]
     return value
 
 
-@register("aten.copy")
+@rule("aten.copy", kind=Kind.COPY)
 def _write(call: Call) -> Value:
     return broadcast(call["src"], call.shape)
 
 
-@register("aten.select", soft=True)
-def _select(call: Call) -> Value:
-    value: Value = call["self"]
-    dim = value.axis(call["dim"])
-    index = int(call["index"]) % value.shape[dim]
-    for factor in value.factors:
-        if factor.main == {dim}:
-            call.ties.pin(factor.labels, "is picked by position")
-    return take(value, dim, index)
-
-
-@register("aten.slice", soft=True)
-def _slice(call: Call) -> Value:
-    value: Value = call["self"]
-    dim = value.axis(call["dim"])
-    index = slice(call["start"], call["end"], call["step"])
-    return take(value, dim, np.arange(value.shape[dim])[index])
-
-
-@register("aten.unbind", soft=True)
-def _unbind(call: Call) -> list[Value]:
-    value: Value = call["self"]
-    dim = value.axis(call["dim"])
-    for factor in value.factors:
-        if factor.main == {dim}:
-            call.ties.pin(factor.labels, "is picked by position")
-    return [take(value, dim, i) for i in range(value.shape[dim])]
-
-
-@register("aten.split", "aten.unsafe_split", "aten.split_with_sizes", "aten.unsafe_split_with_sizes", soft=True)
-def _split(call: Call) -> list[Value]:
-    value: Value = call["self"]
-    dim = value.axis(call["dim"])
-    sizes = {shape[dim] for shape in call.shapes}
-    if len(sizes) == 1:
-        tie_pieces(call.ties, value, dim, len(call.shapes))
-    elif "split_size" in call.arguments:
-        call.ties.pin_value(value, [dim], "is cut into pieces of which the last is shorter")
-    pieces, start = [], 0
-    for shape in call.shapes:
-        pieces.append(take(value, dim, np.arange(start, start + shape[dim])))
-        start += shape[dim]
-    return pieces
-
-
-def tie_pieces(ties: Ties, value: Value, dim: int, count: int) -> None:
-    """Equal pieces must stay equal, whatever reads them: index k of each leaves together."""
-    for factor in value.factors:
-        if factor.main == {dim} and len(factor.axes) == 1 and ties.loose(factor.labels):
-            pieces = factor.labels.reshape(count, -1)
-            ties.tie(pieces[:1], pieces)
-
-
-@register("aten.flip")
+@rule("aten.flip")
 def _flip(call: Call) -> Value:
     value: Value = call["self"]
     for dim in axes_of(value, call["dims"]):
@@ -173,7 +148,7 @@ def _flip(call: Call) -> Value:
     return value
 
 
-@register("aten.roll")
+@rule("aten.roll")
 def _roll(call: Call) -> Value:
     """What leaves would move the seam."""
     value: Value = call["self"]
@@ -182,7 +157,7 @@ def _roll(call: Call) -> Value:
     return replace(kept, factors=kept.factors + fixed_axes(call.ties, value.shape, dims, "is rolled"))
 
 
-@register("aten.repeat")
+@rule("aten.repeat")
 def _repeat(call: Call) -> Value:
     """Repeated labels leave together; an axis of size one that is repeated looks the same at every index."""
     value: Value = call["self"]
@@ -199,14 +174,14 @@ def _repeat(call: Call) -> Value:
     return Value(call.shape, tuple(factors), value.zero)
 
 
-@register("aten.view_as_real")
+@rule("aten.view_as_real")
 def _as_real(call: Call) -> Value:
     value: Value = call["self"]
     parts = fixed_axes(call.ties, call.shape, [value.ndim], "is a real or imaginary part")
     return Value(call.shape, value.factors + parts, value.zero)
 
 
-@register("aten.view_as_complex")
+@rule("aten.view_as_complex")
 def _as_complex(call: Call) -> Value:
     value: Value = call["self"]
     kept = hold(call, value, [value.ndim - 1], "is a real or imaginary part")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, unsure_value
+from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, unsure_value
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import pointwise_values
 
 _ENTERS = "enters the mean of a norm and is not zero when the component is"
@@ -49,10 +50,10 @@ def _statistics(call: Call, value: Value, axes: Sequence[int]) -> list[Value]:
     return found
 
 
-@register(
+@rule(
     "aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training",
     "aten.cudnn_batch_norm", "aten.miopen_batch_norm", "aten._batch_norm_with_update", "aten._batch_norm_no_update",
-    "aten._batch_norm_with_update_functional", "aten._native_batch_norm_legit_functional",
+    "aten._batch_norm_with_update_functional", "aten._native_batch_norm_legit_functional", kind=Kind.PASS,
 )  # fmt: skip
 def _batch_norm(call: Call) -> list[Value]:
     """Channels are independent; in training each is averaged over all other axes."""
@@ -68,7 +69,7 @@ def _batch_norm(call: Call) -> list[Value]:
     return [result, *_statistics(call, result, [1])]
 
 
-@register("aten.native_layer_norm", "aten._fused_rms_norm", "aten.rms_norm")
+@rule("aten.native_layer_norm", "aten._fused_rms_norm", "aten.rms_norm", kind=Kind.PASS)
 def _layer_norm(call: Call) -> list[Value]:
     """Exact as long as what leaves is zero and the layer keeps dividing by its original width; that takes a weight
     to own it."""
@@ -88,7 +89,7 @@ def _layer_norm(call: Call) -> list[Value]:
     return [result, *_statistics(call, result, range(axes[0]))]
 
 
-@register("aten.native_group_norm")
+@rule("aten.native_group_norm", kind=Kind.PASS)
 def _group_norm(call: Call) -> list[Value]:
     """Averaged over the channels of a group and over all axes behind; each sample for itself."""
     value = _averaged(call, call["input"], range(2, call["input"].ndim))

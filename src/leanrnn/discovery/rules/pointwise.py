@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.labels import Flags, Value, broadcast, take
-from leanrnn.discovery.rules.base import Call, register, unsure_value
+from leanrnn.discovery.rules.base import Call, rule, unsure_value
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.ties import Combine, Ties, unify
 
 __all__ = ["pin_stretched", "pointwise_values"]
@@ -24,8 +25,8 @@ _ADD: list[Subset] = [(0, 1)]
 _tried: dict[str, tuple[bool, ...]] = {}
 
 
-@register("pointwise", "aten.complex", "aten.polar", "aten.hardswish", "aten.floor_divide", "aten.rrelu_with_noise",
-          "aten.log_sigmoid_forward", "aten.__irshift__")  # fmt: skip
+@rule("pointwise", "aten.complex", "aten.polar", "aten.hardswish", "aten.floor_divide", "aten.rrelu_with_noise",
+      "aten.log_sigmoid_forward", "aten.__irshift__", kind=Kind.POINTWISE)  # fmt: skip
 def _pointwise(call: Call) -> Value | list[Value]:
     values = call.tensors()
     table = zero_table(call, values)
@@ -147,13 +148,13 @@ def _sample(dtype: torch.dtype, zero: bool, generator: torch.Generator) -> torch
     )
 
 
-@register("aten.native_dropout")
+@rule("aten.native_dropout", kind=Kind.PASS)
 def _native_dropout(call: Call) -> list[Value]:
     value: Value = call["input"]
     return [value, Value(value.shape)]
 
 
-@register("aten._prelu_kernel")
+@rule("aten._prelu_kernel")
 def _prelu(call: Call) -> Value:
     value, weight = call["self"], call["weight"]
     if weight.ndim == 1 and weight.shape[0] > 1 and value.ndim > 1:
@@ -163,7 +164,7 @@ def _prelu(call: Call) -> Value:
     return pointwise_values(call.ties, [value, weight], call.shape, [(0,)])
 
 
-@register("aten.glu")
+@rule("aten.glu")
 def _glu(call: Call) -> Value:
     """The first half of an axis times the sigmoid of the second: index k of both leaves together."""
     value: Value = call["self"]
@@ -173,7 +174,7 @@ def _glu(call: Call) -> Value:
     return pointwise_values(call.ties, halves, call.shape, [(0,)])
 
 
-@register("aten._thnn_fused_lstm_cell")
+@rule("aten._thnn_fused_lstm_cell")
 def _fused_lstm(call: Call) -> list[Value]:
     """CUDA's fused cell, taken apart: gates i, f, g, o of the summed products, then the cell's arithmetic."""
     ties, cx = call.ties, call["cx"]
@@ -187,7 +188,7 @@ def _fused_lstm(call: Call) -> list[Value]:
     return [hy, cy, Value(call.shapes[2])]
 
 
-@register("aten._thnn_fused_gru_cell")
+@rule("aten._thnn_fused_gru_cell")
 def _fused_gru(call: Call) -> list[Value]:
     """CUDA's fused cell, taken apart: gates r, z, n."""
     ties, hx = call.ties, call["hx"]

@@ -11,11 +11,12 @@ from leanrnn.discovery.rules.base import (
     drop_axes,
     fixed_axes,
     hold,
-    register,
+    rule,
     summed,
     unsure,
     unsure_value,
 )  # fmt: skip
+from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import _ADD, pointwise_values
 from leanrnn.discovery.ties import across
 
@@ -26,8 +27,9 @@ _ZERO_OF_ZEROS = {
 """What these make of zeros is zero; a logarithm or an exponential is not."""
 
 
-@register("aten.sum", "aten.nansum", "aten.linalg_vector_norm", "aten.linalg__powsum", "aten.norm",
-          "aten.count_nonzero")  # fmt: skip
+@rule("aten.sum", "aten.nansum", kind=Kind.SUM)
+@rule("aten.linalg_vector_norm", "aten.linalg__powsum", "aten.norm",
+      "aten.count_nonzero")  # fmt: skip
 def _sum(call: Call) -> Value:
     """A zero adds nothing: exact as long as what leaves is zero."""
     axes = axes_of(call["self"], call.get("dim"))
@@ -40,7 +42,7 @@ def _sum(call: Call) -> Value:
     return drop_axes(kept, axes, bool(call.get("keepdim", False)), call.shape)
 
 
-@register(
+@rule(
     "aten.mean", "aten.max", "aten.min", "aten.amax", "aten.amin", "aten.aminmax", "aten._aminmax", "aten.argmax",
     "aten.argmin", "aten.any", "aten.all", "aten.prod", "aten.std", "aten.var", "aten.var_mean", "aten.std_mean",
     "aten.logsumexp", "aten.median", "aten.nanmedian", "aten.mode", "aten.kthvalue", "aten._is_all_true",
@@ -49,8 +51,6 @@ def _sum(call: Call) -> Value:
 def _seen(call: Call) -> Value | list[Value]:
     """A reduction that sees the whole axis at once: what could leave along it stays."""
     value: Value = call["self"]
-    if isinstance(call.get("other"), Value):
-        return pointwise_values(call.ties, [value, call["other"]], call.shape, _ADD)
     axes = axes_of(value, call.get("dim"))
     kept = hold(call, value, axes, f"is seen whole by {call.name}")
     results = [
@@ -59,16 +59,22 @@ def _seen(call: Call) -> Value | list[Value]:
     return results[0] if len(results) == 1 else results
 
 
+@rule("aten.max.other", "aten.min.other", kind=Kind.POINTWISE)
+def _larger(call: Call) -> Value:
+    """The larger, or smaller, of two numbers."""
+    return pointwise_values(call.ties, [call["self"], call["other"]], call.shape, _ADD)
+
+
 def _sure(call: Call, value: Value, result: int) -> Value:
     """A second result is an index, which is never sure to be zero."""
     return value if result == 0 and call.name in _ZERO_OF_ZEROS else unsure_value(value)
 
 
-@register(
-    "aten._softmax", "aten._log_softmax", "aten._safe_softmax", "aten.cumprod", "aten.logcumsumexp",
-    "aten._logcumsumexp", "aten.cummax", "aten.cummin", "aten.sort", "aten.topk", "aten._fft_r2c", "aten._fft_c2c",
-    "aten._fft_c2r",
+@rule(
+    "aten._softmax", "aten._log_softmax", "aten._safe_softmax", "aten.sort", "aten.topk", "aten._fft_r2c",
+    "aten._fft_c2c", "aten._fft_c2r",
 )  # fmt: skip
+@rule("aten.cumprod", "aten.logcumsumexp", "aten._logcumsumexp", "aten.cummax", "aten.cummin", kind=Kind.SCAN)
 def _along(call: Call) -> Value | list[Value]:
     """An operator along an axis whose other axes are independent of each other."""
     axes = axes_of(call["self"], call.get("dim", -1))
@@ -81,7 +87,7 @@ def _along(call: Call) -> Value | list[Value]:
     return results[0] if len(results) == 1 else results
 
 
-@register("aten.cumsum")
+@rule("aten.cumsum", kind=Kind.SCAN)
 def _cumsum(call: Call) -> Value:
     """Sums up to each index: what leaves has to be zero, and what it leaves behind is not."""
     value: Value = call["self"]
@@ -92,7 +98,7 @@ def _cumsum(call: Call) -> Value:
     return replace(value, factors=factors)
 
 
-@register("aten.renorm", "aten.embedding_renorm")
+@rule("aten.renorm", "aten.embedding_renorm")
 def _renorm(call: Call) -> Value:
     """Every slice along one axis is scaled by its own norm, to which a zero adds nothing; in a table of embeddings
     those that an index asks for."""
@@ -105,7 +111,7 @@ def _renorm(call: Call) -> Value:
     return value
 
 
-@register("aten._cdist_forward", "aten._euclidean_dist")
+@rule("aten._cdist_forward", "aten._euclidean_dist")
 def _cdist(call: Call) -> Value:
     """Distances of rows: the sum over columns, to which a column that is zero in both adds nothing."""
     left, right = call["x1"], call["x2"]
@@ -121,7 +127,7 @@ def _inserted(value: Value, axis: int) -> tuple[Factor, ...]:
     return tuple(f.moved({a: a + (a >= axis) for a in range(value.ndim)}) for f in value.factors)
 
 
-@register("aten._pdist_forward")
+@rule("aten._pdist_forward")
 def _pdist(call: Call) -> Value:
     value: Value = call["self"]
     summed(call, value, [1])

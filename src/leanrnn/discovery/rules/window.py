@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from leanrnn.discovery.labels import Value, take
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, register, unsure, unsure_value
+from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, unsure, unsure_value
 from leanrnn.discovery.rules.conv import fold
 from leanrnn.discovery.rules.pointwise import pointwise_values
 
 _SIZES = ("1d", "2d", "3d")
 
 
-@register(
+@rule(
     "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d", "aten.max_pool2d_with_indices",
     "aten.max_pool3d_with_indices", "aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d",
     "aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d", "aten.adaptive_max_pool2d",
@@ -41,7 +41,7 @@ def _last(call: Call, value: Value) -> range:
     return range(value.ndim - count, value.ndim)
 
 
-@register("aten.max_unpool2d", "aten.max_unpool3d")
+@rule("aten.max_unpool2d", "aten.max_unpool3d")
 def _unpool(call: Call) -> Value:
     """Back to where the maxima stood."""
     value, indices = call["self"], call["indices"]
@@ -51,7 +51,7 @@ def _unpool(call: Call) -> Value:
     return Value(call.shape, kept + fixed_axes(call.ties, call.shape, axes, f"comes out of {call.name}"), value.zero)
 
 
-@register("aten.constant_pad_nd")
+@rule("aten.constant_pad_nd")
 def _pad(call: Call) -> Value:
     value: Value = call["self"]
     pad = list(call["pad"])
@@ -62,7 +62,7 @@ def _pad(call: Call) -> Value:
     return Value(call.shape, kept.factors + fixed_axes(call.ties, call.shape, axes, "is padded"), kept.zero)
 
 
-@register("aten.unfold")
+@rule("aten.unfold")
 def _unfold(call: Call) -> Value:
     if not call["self"].ndim:
         return Value(call.shape, fixed_axes(call.ties, call.shape, None, "is unfolded"), call["self"].zero)
@@ -72,7 +72,7 @@ def _unfold(call: Call) -> Value:
     return Value(call.shape, kept.factors + new, kept.zero)
 
 
-@register("aten.pixel_shuffle")
+@rule("aten.pixel_shuffle")
 def _pixel_shuffle(call: Call) -> Value:
     """Blocks of channels become squares of pixels: the channels of a block leave together."""
     value: Value = call["self"]
@@ -85,7 +85,7 @@ def _pixel_shuffle(call: Call) -> Value:
     return Value(call.shape, once.factors + new, value.zero)
 
 
-@register("aten.pixel_unshuffle")
+@rule("aten.pixel_unshuffle")
 def _pixel_unshuffle(call: Call) -> Value:
     """Squares of pixels become channels, which leave together."""
     value: Value = call["self"]
@@ -96,7 +96,7 @@ def _pixel_unshuffle(call: Call) -> Value:
     return Value(call.shape, spread.factors + new, value.zero)
 
 
-@register("aten.channel_shuffle")
+@rule("aten.channel_shuffle")
 def _channel_shuffle(call: Call) -> Value:
     """Channel k of each group leaves together with channel k of every other group."""
     value: Value = call["self"]
@@ -105,7 +105,7 @@ def _channel_shuffle(call: Call) -> Value:
     return Value(call.shape, take(once, 1, np.arange(once.shape[1]).repeat(groups)).factors, value.zero)
 
 
-@register("aten.grid_sampler_2d", "aten.grid_sampler_3d", "aten._grid_sampler_2d_cpu_fallback")
+@rule("aten.grid_sampler_2d", "aten.grid_sampler_3d", "aten._grid_sampler_2d_cpu_fallback")
 def _grid(call: Call) -> Value:
     """Every channel of a sample is read at the same places, which the grid chooses."""
     value, grid = call["input"], call["grid"]
@@ -117,7 +117,7 @@ def _grid(call: Call) -> Value:
     return pointwise_values(call.ties, [image, places], call.shape, [(0,)])
 
 
-@register("aten.affine_grid_generator")
+@rule("aten.affine_grid_generator")
 def _affine_grid(call: Call) -> Value:
     rows = unsure_value(hold(call, call["theta"], [1, 2], "is a matrix that makes a grid"))
     new = fixed_axes(call.ties, call.shape, range(1, len(call.shape)), "is a grid")
