@@ -51,25 +51,25 @@ format: $(STAMP)
 
 # One quiet run: nothing else should be running beside it. Each writes its result to results/.
 bench: $(STAMP)
-	$(BIN)/python benchmarks/step_overhead.py
-	$(BIN)/python benchmarks/discover_cost.py
+	$(BIN)/python -m benchmarks cost step
+	$(BIN)/python -m benchmarks cost discover
 
 # The comparison with other tools, in an environment of its own; writes results/peers.json and docs/compared.md.
 peers: $(PEERS)/.installed
-	OMP_NUM_THREADS=1 $(PEERS)/bin/python benchmarks/peers.py
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m benchmarks peers
 
-$(PEERS)/.installed: pyproject.toml constraints.txt benchmarks/peers-requirements.txt
+$(PEERS)/.installed: pyproject.toml constraints.txt benchmarks/peers/requirements.txt
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
-	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/peers-requirements.txt
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/peers/requirements.txt
 	@touch $@
 
 # Published models, in an environment of their own that gets the packages of the models asked for; `make zoo MODELS=all`
 # (some 4 GB) also writes results/reach.json and docs/reach.md.
 zoo: $(ZOO)/.installed
 	@echo "installing what the models need into $(ZOO)"
-	@$(ZOO)/bin/python benchmarks/zoo_setup.py $(MODELS)
-	$(ZOO)/bin/python benchmarks/reach.py $(MODELS)
+	@$(ZOO)/bin/python -m benchmarks reach setup $(MODELS)
+	$(ZOO)/bin/python -m benchmarks reach $(MODELS)
 
 $(ZOO)/.installed: pyproject.toml constraints.txt
 	@test -x $(ZOO)/bin/python || $(PYTHON) -m venv $(ZOO)
@@ -79,13 +79,13 @@ $(ZOO)/.installed: pyproject.toml constraints.txt
 
 # A published model with its real weights made smaller; writes results/published.json and docs/a-published-model.md.
 published: $(PUBLISHED)/.installed
-	@test -d $(SPEECH) || $(PUBLISHED)/bin/python benchmarks/published_speech.py $(SPEECH)
-	OMP_NUM_THREADS=1 $(PUBLISHED)/bin/python benchmarks/published.py $(SPEECH)
+	@test -d $(SPEECH) || $(PUBLISHED)/bin/python -m benchmarks published speech $(SPEECH)
+	OMP_NUM_THREADS=1 $(PUBLISHED)/bin/python -m benchmarks published train $(SPEECH)
 
-$(PUBLISHED)/.installed: pyproject.toml constraints.txt benchmarks/published-requirements.txt
+$(PUBLISHED)/.installed: pyproject.toml constraints.txt benchmarks/published/requirements.txt
 	@test -x $(PUBLISHED)/bin/python || $(PYTHON) -m venv $(PUBLISHED)
 	@$(PUBLISHED)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
-	@$(PUBLISHED)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/published-requirements.txt
+	@$(PUBLISHED)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/published/requirements.txt
 	@touch $@
 
 clean:

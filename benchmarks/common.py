@@ -55,8 +55,10 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
-    """Result with the command and the environment."""
-    command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    """Result with the command, ``python -m benchmarks ...`` as it was typed, and the environment."""
+    module = sys.modules["__main__"].__spec__
+    name = module.name.removesuffix(".__main__") if module else Path(sys.argv[0]).stem
+    command = shlex.join(["python", "-m", name, *sys.argv[1:]])
     return {"command": command, "environment": environment(), **result}
 
 

@@ -1,12 +1,13 @@
-"""Every operator of torch, and which of them discovery knows: ``python -m tools.operators`` prints those it does not.
+"""Every operator of torch, and which of them discovery knows.
 
-``--write`` brings ``tests/support/without_rule.txt`` up to date, which a test compares.
+python -m tools.operators             # prints those without a rule, in groups
+python -m tools.operators --write     # brings tests/support/without_rule.txt up to date, which a test compares
 """
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,15 @@ def listing() -> str:
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
-    if "--write" in sys.argv:
+def main() -> None:
+    """Print the list, and write it down if asked to."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m tools.operators", description=__doc__, formatter_class=form)
+    parser.add_argument("--write", action="store_true", help="write the list into tests/support/without_rule.txt")
+    if parser.parse_args().write:
         LIST.write_text(listing(), encoding="utf-8")
     print(listing(), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -102,7 +102,8 @@ def _plain(reason: str) -> str:
 
 def main() -> int:
     """Run the seeds that are still to do; the exit code is 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m tools.soak", description=__doc__, formatter_class=form)
     parser.add_argument("--count", type=int, default=10_000, help="how many models in all")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--seed", type=int, help="examine this one alone")

@@ -1,10 +1,13 @@
 """Many of torch's own samples of every operator, or of those named, against what the rules say.
 
-``--careful`` lists instead the axes that rules hold although they could go, once per operator and reason.
+python -m tools.sweep               # all operators, which takes minutes; the exit code is 1 if a rule claims too much
+python -m tools.sweep mm cat        # these
+python -m tools.sweep --careful     # the axes that rules hold although they could go, once per operator and reason
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Iterator
@@ -38,13 +41,18 @@ def cares(info: Any) -> Iterator[str]:
                 yield f"{text} ({why})" if why else f"TOO CAREFUL {text}"
 
 
-def main(arguments: list[str]) -> int:
-    names = [a for a in arguments if not a.startswith("-")]
-    look = cares if "--careful" in arguments else claims
+def main() -> int:
+    """Look, print what was found, and count it."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m tools.sweep", description=__doc__, formatter_class=form)
+    parser.add_argument("names", nargs="*", help="of operators; all if none is given")
+    parser.add_argument("--careful", action="store_true", help="list what is held although it could go")
+    options = parser.parse_args()
+    look = cares if options.careful else claims
     count = 0
     for info in operators():
         torch.manual_seed(0)
-        for text in look(info) if not names or info.name in names else ():
+        for text in look(info) if not options.names or info.name in options.names else ():
             count += 1
             print(text, flush=True)
     print(f"{count} found", file=sys.stderr)
@@ -53,4 +61,4 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # torch warns of its own operators
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

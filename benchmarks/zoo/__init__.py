@@ -3,12 +3,12 @@
 A field has a file, a model has a function with a ``@recipe`` that says what it is. Nothing here imports a model's
 package before that model is built, so the list can be read without any of them::
 
-    from zoo import RECIPES
+    from benchmarks.zoo import RECIPES
     model, inputs = RECIPES["medaka_gru"].build()
 """
 
-from zoo import audio, control, forecasting, genomics, graphs, language, parsing, reading, speech
-from zoo.recipe import Hold, Recipe, entered
+from benchmarks.zoo import audio, control, forecasting, genomics, graphs, language, parsing, reading, speech
+from benchmarks.zoo.recipe import Hold, Recipe, entered
 
 __all__ = ["RECIPES", "Hold", "Recipe"]
 

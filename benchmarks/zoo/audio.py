@@ -6,7 +6,8 @@ import sys
 from types import ModuleType
 
 import torch
-from zoo.recipe import Built, recipe
+
+from benchmarks.zoo.recipe import Built, recipe
 
 
 @recipe(

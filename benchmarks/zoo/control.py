@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from zoo.recipe import Built, Hold, recipe
+
+from benchmarks.zoo.recipe import Built, Hold, recipe
 
 
 @recipe(

@@ -7,7 +7,8 @@ import logging
 
 import torch
 from torch import Tensor
-from zoo.recipe import Built, Hold, recipe
+
+from benchmarks.zoo.recipe import Built, Hold, recipe
 
 
 @recipe(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from zoo.recipe import Built, Hold, recipe
+
+from benchmarks.zoo.recipe import Built, Hold, recipe
 
 
 class Reset(nn.Module):

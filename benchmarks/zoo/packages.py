@@ -1,8 +1,7 @@
 """The packages that published models need: which, at which versions, and how they come to stand beside torch.
 
-benchmarks/zoo-requirements.txt has a line for each, with the models that import it; it is written by
-``reach.py --packages`` where all of them run. Nobody's own list of dependencies is asked: most would bring another
-torch.
+requirements.txt has a line for each, with the models that import it; ``python -m benchmarks reach all --packages``
+writes it where all of them run. Nobody's own list of dependencies is asked: most would bring another torch.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
-from zoo import RECIPES
+
+from benchmarks.zoo import RECIPES
 
 CHOSEN = (
     "espnet_seqrnnlm",
@@ -27,14 +27,14 @@ CHOSEN = (
     "medaka_gru",
 )
 """A few of different fields whose packages are few and small."""
-FOLDER = Path(__file__).parents[1]
-PINS = {"newer": FOLDER / "zoo-requirements.txt", "older": FOLDER / "zoo-older-requirements.txt"}
+FOLDER = Path(__file__).parent
+PINS = {"newer": FOLDER / "requirements.txt", "older": FOLDER / "older-requirements.txt"}
 OLDER = Path(sys.prefix) / "older"
 """Folder of packages that some models need at another version; in front of all others for those alone."""
 GIVEN = {"torch", "leanrnn", "pip", "setuptools"}  # there before any of these
 HEAD = """\
 # Packages of the published models of benchmarks/zoo, each with the models that import it. `make zoo` installs those of
-# the models it runs, with --no-deps. Written by `python benchmarks/reach.py --packages`.
+# the models it runs, with --no-deps. Written by `python -m benchmarks reach all --packages`.
 """
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from zoo.recipe import Built, Hold, recipe
+
+from benchmarks.zoo.recipe import Built, Hold, recipe
 
 
 @recipe(

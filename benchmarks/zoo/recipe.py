@@ -38,7 +38,7 @@ class Recipe:
     unit has that many positions. torch's own layers and cells are counted without being named."""
     holds: tuple[Hold, ...] = ()
     older: bool = False
-    """Whether it needs the older packages of zoo-older-requirements.txt."""
+    """Whether it needs the older packages of older-requirements.txt."""
 
 
 entered: list[Recipe] = []

@@ -1,8 +1,8 @@
 """Golden losses: every recipe, made tiny, goes through the same losses as it always did.
 
-A change that should not alter numbers must not. ``python tests/test_golden.py`` writes the files again, for a change
-that should; say why in the commit. Numbers are of double precision: other processors round otherwise, and what is the
-last digit of single precision in the first epoch is the third one in the thirtieth.
+A change that should not alter numbers must not. ``python -m tests.lab.test_golden`` writes the files again, for a
+change that should; say why in the commit. Numbers are of double precision: other processors round otherwise, and what
+is the last digit of single precision in the first epoch is the third one in the thirtieth.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Golden losses of question answering, as in ``test_golden.py``: tiny, in double precision.
 
-``python tests/test_golden_squad.py`` writes the files again, for a change that should alter numbers.
+``python -m tests.lab.test_golden_squad`` writes the files again, for a change that should alter numbers.
 """
 
 import json

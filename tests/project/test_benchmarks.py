@@ -4,60 +4,62 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 import torch
+
+from benchmarks.common import DOCS, between_marks
+from benchmarks.cost.discover import growth, measure
+from benchmarks.peers import compare
+from benchmarks.peers.models import ALIVE, DEAD, HIDDEN, MODELS, Outputs, build, lstm
+from benchmarks.peers.tools import TOOLS, Cut, leanrnn_keep
+from benchmarks.ptb import latency, train
+from benchmarks.ptb import runs as ptb
+from benchmarks.published import quality, speech
+from benchmarks.speed.fig1 import products
+from benchmarks.squad import runs as squad
+from benchmarks.squad import train as squad_train
+from leanrnn.lab import RECIPES, Config
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(name: str, out: Path, *options: str) -> dict:
-    command = [sys.executable, str(ROOT / "benchmarks" / name), "--out", str(out), *options]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+def run(program: str, out: Path, *options: str) -> dict:
+    command = [sys.executable, "-m", "benchmarks", *program.split(), "--out", str(out), *options]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     return json.loads(out.read_text())
 
 
 def test_step_overhead_needs_less_than_a_copy_of_the_largest_matrix(tmp_path):
     options = ["--widths", "128", "--vocabulary", "8000", "--batch", "2", "--length", "2", "--repeats", "2"]
-    result = run("step_overhead.py", tmp_path / "overhead.json", *options)
+    result = run("cost step", tmp_path / "overhead.json", *options)
     size = result["sizes"][0]
     assert 0 < size["extra_bytes"] <= size["largest_matrix_bytes"]
     assert size["ratio"]["median"] > 0 and result["environment"]["torch"]
+    assert result["command"].startswith("python -m benchmarks cost step --out ")
+    assert result["command"].endswith(" ".join(options))
 
 
-def test_discover_cost_measures_and_fits_an_exponent(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    from discover_cost import growth, measure
-
+def test_discover_cost_measures_and_fits_an_exponent():
     cost = measure("discover and shrink", "rhn-4", 9, 2, meta=False)
     assert cost["seconds"] > 0 and cost["extra_bytes"] >= 0 and cost["operators"] > 100
     squares = growth("test", [2, 4, 8], "axes", lambda n: {"axes": n, "seconds": n**2})
     assert abs(squares["exponent"] - 2) < 1e-9
 
 
-@pytest.fixture
-def peers(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import peers
-
-    return peers
-
-
-def test_leanrnn_is_correct_on_the_models_of_the_comparison(peers):
-    assert len(peers.MODELS) == 12
-    for name in peers.MODELS:
-        for way in peers.TOOLS["leanrnn"].values():
+def test_leanrnn_is_correct_on_the_models_of_the_comparison():
+    assert len(MODELS) == 12
+    for name in MODELS:
+        for way in TOOLS["leanrnn"].values():
             for dead in (True, False):
-                outcome = peers.judge(way, name, dead)
+                outcome = compare.judge(way, name, dead)
                 before, after = outcome["units"]
                 assert (outcome["verdict"], 2 * after) == ("correct", before), (name, outcome)
 
 
-def test_dead_units_of_the_comparison_are_dead_and_the_others_alive(peers):
-    from peer_models import ALIVE, DEAD, build
-
+def test_dead_units_of_the_comparison_are_dead_and_the_others_alive():
     for units, noticed in ((DEAD, False), (ALIVE[:1], True)):
         model, inputs = build("LSTM, head on all outputs")
         before = model(*inputs)
@@ -65,10 +67,7 @@ def test_dead_units_of_the_comparison_are_dead_and_the_others_alive(peers):
         assert torch.equal(before, model(*inputs)) != noticed
 
 
-def test_comparison_tells_wrong_crashed_silent_and_not_offered(peers):
-    from peer_models import ALIVE, HIDDEN, Outputs, lstm
-    from peer_tools import Cut, leanrnn_keep
-
+def test_comparison_tells_wrong_crashed_silent_and_not_offered():
     def shifted(model, inputs):
         cut = leanrnn_keep(model, inputs)
         cut.small.head.weight.data += 0.1
@@ -79,39 +78,29 @@ def test_comparison_tells_wrong_crashed_silent_and_not_offered(peers):
         return Cut(Outputs(lstm()))
 
     def ours(model, inputs):
-        return peers.count(None)
+        return compare.count(None)
 
     name = "LSTM, head on all outputs"
     with pytest.raises(AttributeError):
-        peers.judge(ours, name, True)
-    wrong = peers.judge(shifted, name, True)
-    assert wrong["verdict"] == "wrong" and wrong["difference"] > peers.ALLOWED
-    crash = peers.judge(raising, name, True)
-    assert crash["verdict"] == "crashed" and peers.cell(crash).startswith("crashed: `AssertionError: ")
-    assert peers.judge(lambda model, inputs: Cut(model), name, True)["verdict"] == "silent"
-    assert peers.judge(lambda model, inputs: None, name, True) == {"verdict": "not offered"}
+        compare.judge(ours, name, True)
+    wrong = compare.judge(shifted, name, True)
+    assert wrong["verdict"] == "wrong" and wrong["difference"] > compare.ALLOWED
+    crash = compare.judge(raising, name, True)
+    assert crash["verdict"] == "crashed" and compare.cell(crash).startswith("crashed: `AssertionError: ")
+    assert compare.judge(lambda model, inputs: Cut(model), name, True)["verdict"] == "silent"
+    assert compare.judge(lambda model, inputs: None, name, True) == {"verdict": "not offered"}
 
 
-def test_page_has_the_tables_of_the_result(peers):
-    page, result = peers.PAGE.read_text(), json.loads((ROOT / "results" / "peers.json").read_text())
-    assert peers.rewritten(page, result) == page
-    assert list(result["models"]) == list(peers.MODELS) and result["versions"]["torch"].startswith("2.13")
-    assert peers.rewritten(page, result | {"not_run": {}}) != page
+def test_page_has_the_tables_of_the_result():
+    page, result = compare.PAGE.read_text(), json.loads((ROOT / "results" / "peers.json").read_text())
+    assert compare.rewritten(page, result) == page
+    assert list(result["models"]) == list(MODELS) and result["versions"]["torch"].startswith("2.13")
+    assert compare.rewritten(page, result | {"not_run": {}}) != page
     far, near = ({"dead": {"verdict": "wrong", "difference": d}} for d in (0.9, 0.2))
-    assert peers.best({"a": far, "b": near}, "dead") == near["dead"]
+    assert compare.best({"a": far, "b": near}, "dead") == near["dead"]
 
 
-@pytest.fixture
-def published(monkeypatch):
-    """The parts of the published model's benchmark that need no package but numpy and torch."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import published_quality
-    import published_speech
-
-    return SimpleNamespace(speech=published_speech, quality=published_quality)
-
-
-def test_recordings_belong_to_one_language_of_one_program(published):
+def test_recordings_belong_to_one_language_of_one_program():
     share = "usr/share"
     paths = {
         f"{share}/klettres/pt_BR/alpha/a.ogg": ("klettres-pt_BR", "pt"),
@@ -121,33 +110,33 @@ def test_recordings_belong_to_one_language_of_one_program(published):
         "anna/chapter/1.flac": ("anna", "anna"),
     }
     for path, (name, language) in paths.items():
-        assert published.speech.set_of(path) == name and published.speech.language(name) == language
+        assert speech.set_of(path) == name and speech.language(name) == language
     for noise in ("tuxpaint/stamps/animals/birds/owl.ogg", "asterisk/sounds/it_IT_m_Carlo/silence/1.wav"):
-        assert published.speech.set_of(f"{share}/{noise}") is None
+        assert speech.set_of(f"{share}/{noise}") is None
 
 
-def test_no_language_is_both_learned_and_held_out(published):
+def test_no_language_is_both_learned_and_held_out():
     names = [f"{program}-{tongue}" for program in ("klettres", "tuxpaint") for tongue in ("ar", "ca", "de", "fr_CA")]
-    new = published.speech.held_out(names)
-    tongues = {published.speech.language(name) for name in new}
+    new = speech.held_out(names)
+    tongues = {speech.language(name) for name in new}
     assert tongues == {"ca"} and new == {name for name in names if name.endswith("-ca")}
 
 
-def test_utterances_share_no_sound(published):
+def test_utterances_share_no_sound():
     mel = np.arange(1200, dtype=np.float32)[:, None].repeat(2, 1)
-    found = published.speech.utterances(mel)
+    found = speech.utterances(mel)
     assert found.shape == (2, 5, 160, 2) and found[0].max() < found[1].min()
-    assert published.speech.utterances(mel[:100]).shape == (0, 5, 160, 2)
+    assert speech.utterances(mel[:100]).shape == (0, 5, 160, 2)
 
 
-def test_equal_error_rate_of_known_scores(published):
-    rate = published.quality.equal_error
+def test_equal_error_rate_of_known_scores():
+    rate = quality.equal_error
     assert rate(np.array([0.8, 0.9]), np.array([0.1, 0.2])) == 0.0
     assert rate(np.array([0.1, 0.2]), np.array([0.8, 0.9])) == 1.0
     assert rate(np.array([0.3, 0.6, 0.7, 0.8]), np.array([0.1, 0.2, 0.25, 0.65])) == 0.25
 
 
-def test_a_model_is_judged_as_near_as_it_is(published):
+def test_a_model_is_judged_as_near_as_it_is():
     torch.manual_seed(0)
     mix = torch.nn.functional.normalize(torch.randn(2, 8), dim=1)
     sets = {name: np.random.default_rng(i).normal(i, 0.1, (3, 5, 160, 2)) for i, name in enumerate(("a", "b"))}
@@ -157,26 +146,24 @@ def test_a_model_is_judged_as_near_as_it_is(published):
         found = torch.tanh(readings.mean(1) - 0.5) @ mix
         return torch.nn.functional.normalize(found + noise * torch.randn_like(found), dim=1)
 
-    itself = published.quality.judge(embed, embed, sets)
+    itself = quality.judge(embed, embed, sets)
     assert (
         itself["cosine"] == pytest.approx(1) and itself["equal_error_rate"] == 0 and itself["nearest_of_same_set"] == 1
     )
-    assert published.quality.judge(lambda x: embed(x, 1.0), embed, sets)["cosine"] < 0.9
+    assert quality.judge(lambda x: embed(x, 1.0), embed, sets)["cosine"] < 0.9
 
 
-def test_page_of_the_published_model_has_the_tables_of_the_result(published):
-    from common import DOCS, between_marks
-
+def test_page_of_the_published_model_has_the_tables_of_the_result():
     page, result = (
         (DOCS / "a-published-model.md").read_text(),
         json.loads((ROOT / "results/published.json").read_text()),
     )
-    assert between_marks(page, published.quality.tables(result)) == page
+    assert between_marks(page, quality.tables(result)) == page
 
 
 def test_the_paper_s_speedup_is_measured_beside_its_limit(tmp_path):
     options = ["--runs", "4", "--scale", "0.02", "--words", "60"]
-    known = run("paper_speedup.py", tmp_path / "speedup.json", *options)
+    known = run("speed paper", tmp_path / "speedup.json", *options)
     ((kind, result),) = known["processors"].items()
     assert kind.startswith(result["environment"]["instructions"])
     assert result["models"]["373, 315"]["widths"] == [7, 6] and len(result["measured"]) == 6
@@ -185,16 +172,13 @@ def test_the_paper_s_speedup_is_measured_beside_its_limit(tmp_path):
 
 
 def test_rows_and_columns_against_zeros_anywhere(tmp_path):
-    result = run("fig1_gemm.py", tmp_path / "fig1.json", "--hidden", "12", "--rounds", "2")
+    result = run("speed fig1", tmp_path / "fig1.json", "--hidden", "12", "--rounds", "2")
     ((_, lines),) = result["sizes"].items()
     assert set(lines) == {"structured", "torch", "scipy"} and result["two_of_four"]
     assert (tmp_path / "fig1.svg").stat().st_size > 5000
 
 
-def test_products_with_less_weights_are_what_they_say(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    from fig1_gemm import products
-
+def test_products_with_less_weights_are_what_they_say():
     calls = products(10, 3, 0.75)
     torch.testing.assert_close(torch.as_tensor(calls["scipy"]()), calls["torch"]())
     assert calls["structured"]().shape == (20, 3) and calls["dense"]().shape == (40, 3)
@@ -203,53 +187,37 @@ def test_products_with_less_weights_are_what_they_say(monkeypatch):
 def test_highway_steps_are_timed(tmp_path):
     options = ["--sizes", "8x2", "--steps", "3", "--batch", "2", "--rounds", "1"]
     page = (ROOT / "docs" / "reproduce.md").read_text()
-    result = run("rhn_step.py", tmp_path / "steps.json", *options)
+    result = run("speed highway", tmp_path / "steps.json", *options)
     assert [row["way"] for row in result["measured"]] == ["autograd", "own"]
     assert (ROOT / "docs" / "reproduce.md").read_text() == page  # of results/ alone
 
 
-def test_runs_of_all_cells_have_commands(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import ptb
-
-    from leanrnn.lab import RECIPES
-
+def test_runs_of_all_cells_have_commands():
     assert all(recipe in RECIPES for runs in ptb.SIZES.values() for recipe, _ in runs.values())
-    assert ptb.command("rhn-small", "direct", [120])[-4:] == ["--embedding", "120", "--widths", "120"]
-    assert ptb.command("gru-small", "direct", [150, 90, 80])[-5:] == ["--embedding", "150", "--widths", "90", "80"]
+    assert train.command("rhn-small", "direct", [120])[-4:] == ["--embedding", "120", "--widths", "120"]
+    assert train.command("gru-small", "direct", [150, 90, 80])[-5:] == ["--embedding", "150", "--widths", "90", "80"]
     with pytest.raises(SystemExit, match="give the widths"):
-        ptb.command("gru-small", "direct", [])
+        train.command("gru-small", "direct", [])
     assert ptb.mult_adds([830, 830], ptb.dense_of("rhn")) == 830 * 10_000 + 2 * 830 * 11 * 830
 
 
-def test_models_of_runs_are_timed_at_the_widths_they_ended_with(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import onnx
-    import ptb_latency
-
-    from leanrnn.lab import Config
-
+def test_models_of_runs_are_timed_at_the_widths_they_ended_with(tmp_path):
     run = {"config": Config(cell="rhn", depth=2, tied=True, widths=(200,)).to_json()}
     runs = {name: run | {"embedding": width, "widths": [width]} for name, width in {"dense": 9, "lean": 4}.items()}
-    found = ptb_latency.measured(runs, 30, 0.0)
+    found = latency.measured(runs, 30, 0.0)
     assert found["lean"]["ratio"] == found["dense"]["milliseconds"] / found["lean"]["milliseconds"]
     assert "ratio" not in found["dense"] and len(found["dense"]["quartiles"]) == 2
-    graph = onnx.load(ptb_latency.exported(tmp_path, "lean", runs["lean"], 30)).graph
+    graph = onnx.load(latency.exported(tmp_path, "lean", runs["lean"], 30)).graph
     assert graph.input[1].type.tensor_type.shape.dim[2].dim_value == 4
 
 
-def test_runs_of_question_answering_have_commands(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import squad
-
-    from leanrnn.lab import RECIPES
-
+def test_runs_of_question_answering_have_commands():
     assert all(recipe in RECIPES for recipe, _ in squad.RECIPES.values())
-    assert "--precision" not in squad.command("lean", 3000, "float32")
-    words = squad.command("lean", 3000, "bfloat16")
+    assert "--precision" not in squad_train.command("lean", 3000, "float32")
+    words = squad_train.command("lean", 3000, "bfloat16")
     assert words[-2:] == ["--penalised", "1800"] and words[words.index("--precision") + 1] == "bfloat16"
     averages = [
-        float(words[words.index("--average") + 1]) for words in (words, squad.command("dense", 10_000, "float32"))
+        float(words[words.index("--average") + 1]) for words in (words, squad_train.command("dense", 10_000, "float32"))
     ]
     assert averages == [0.9967, 0.999]  # the paper's, at its number of steps
     runs, page = squad.written_down(), (ROOT / "docs" / "reproduce.md").read_text()

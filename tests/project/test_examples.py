@@ -1,8 +1,5 @@
 """The examples run, on less data and for a shorter time than a reader would let them."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,19 +7,16 @@ import torch
 pytest.importorskip("onnxruntime")
 import onnxruntime
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from examples import own_cell, tagger
 
 
 @pytest.fixture(autouse=True)
 def there(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
 
 
 def test_own_cell(capsys):
-    import own_cell
-
     small, loss = own_cell.main(steps=300)
     told = capsys.readouterr().out
     assert "from_state     32    133  from_state, read" in told
@@ -35,8 +29,6 @@ def test_own_cell(capsys):
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_tagger(cell, capsys):
-    import tagger
-
     few = "--width 16 --vocabulary 300 --pieces 640 --epochs 6 --strength 0.05 --rate 5e-3 --out small.onnx".split()
     right = tagger.main([*few, "--cell", cell])
     told = capsys.readouterr().out
@@ -46,9 +38,6 @@ def test_tagger(cell, capsys):
 
 
 def test_tags_are_what_the_text_had():
-    import tagger
-
-    assert "tagger" in sys.modules
     assert list(tagger.tagged())[:1] != []
     model = lambda words: torch.nn.functional.one_hot(words % 8, 8).float()  # noqa: E731
     numbers = {"the": 1, "list": 4, "end": 5}

@@ -12,28 +12,22 @@ import torch
 from torch import nn
 
 import leanrnn
+from benchmarks.reach import models as reach
+from benchmarks.reach import trial
+from benchmarks.zoo import Recipe
+from benchmarks.zoo.packages import CHOSEN, needed, pinned
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def reach(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import reach
-
-    return reach
 
 
 @pytest.mark.parametrize("path", sorted((BENCHMARKS / "zoo").glob("*.py")), ids=lambda path: path.name)
 def test_recipes_import_packages_only_when_a_model_is_built(path):
     for node in ast.parse(path.read_text()).body:
         names = [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in getattr(node, "names", [])]
-        assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names | {"torch", "zoo"}
+        assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names | {"torch", "benchmarks"}
 
 
-def test_every_recipe_has_its_packages_pinned(reach):
-    from zoo.packages import CHOSEN, needed
-
+def test_every_recipe_has_its_packages_pinned():
     assert len(reach.RECIPES) == 35 and set(CHOSEN) <= set(reach.RECIPES)
     for name, recipe in reach.RECIPES.items():
         lines = [*needed("newer", [name]), *needed("older", [name])]
@@ -42,9 +36,7 @@ def test_every_recipe_has_its_packages_pinned(reach):
 
 
 @pytest.mark.parametrize("which", ["newer", "older"])
-def test_packages_are_pinned_to_one_version_each(reach, which):
-    from zoo.packages import pinned
-
+def test_packages_are_pinned_to_one_version_each(which):
     names = [line.partition("==")[0].lower().replace("_", "-") for line in pinned(which)]
     assert [name for name in names if names.count(name) > 1] == []
 
@@ -92,12 +84,10 @@ class Given(nn.Module):
 
 
 def recipe(model, **more):
-    from zoo import Recipe
-
     return Recipe("name", "package", "model", "special", lambda: (model().eval(), (torch.randn(5, 2, 4),)), **more)
 
 
-def test_trial_counts_the_units_of_every_layer_and_direction(reach):
+def test_trial_counts_the_units_of_every_layer_and_direction():
     answer = reach.attempt(recipe(Closed))
     assert (answer["result"], answer["removable"], answer["units"]) == ("exact", 24, 24)
     assert answer["difference"] < 1e-6 < answer["effect"] and answer["weights"][1] < answer["weights"][0]
@@ -106,7 +96,7 @@ def test_trial_counts_the_units_of_every_layer_and_direction(reach):
     assert answer["groups"] == {"rnn.l0": 6}
 
 
-def test_trial_tells_refused_wrong_and_error(reach, monkeypatch):
+def test_trial_tells_refused_wrong_and_error(monkeypatch):
     answer = reach.attempt(recipe(Given))
     assert (answer["result"], answer["removable"], answer["units"]) == ("refused", 0, 6)
     [[width, reason]] = answer["pinned"]
@@ -118,29 +108,22 @@ def test_trial_tells_refused_wrong_and_error(reach, monkeypatch):
         return small
 
     shrink = leanrnn.shrink
-    monkeypatch.setattr("reach_trial.leanrnn.shrink", off)
+    monkeypatch.setattr("benchmarks.reach.trial.leanrnn.shrink", off)
     assert reach.attempt(recipe(Closed))["result"] == "WRONG"
-    monkeypatch.setattr("reach_trial.enliven", lambda model: model.head.weight.data.zero_())
+    monkeypatch.setattr("benchmarks.reach.trial.enliven", lambda model: model.head.weight.data.zero_())
     assert reach.attempt(recipe(Shared))["why"].endswith("nothing was tried")
     monkeypatch.setitem(reach.RECIPES, "absent", recipe(lambda: json.loads("no model")))
     assert reach.one("absent")["why"].startswith("JSONDecodeError: ")
 
 
-def test_differences_are_seen_whatever_they_are(reach_trial):
+def test_differences_are_seen_whatever_they_are():
     a, nan = torch.ones(2, 3), torch.tensor([[1.0, 1.0, float("nan")]] * 2)
-    assert reach_trial.difference([a], [a + 0.5]) == 0.5
-    assert reach_trial.difference([nan], [nan]) == 0
+    assert trial.difference([a], [a + 0.5]) == 0.5
+    assert trial.difference([nan], [nan]) == 0
     for wrong in ([nan], [a, a], [a[:, :2]], []):
-        assert reach_trial.difference([a], wrong) == float("inf")
-    assert reach_trial.difference([a, a], [a, a[:, :2]]) == 0  # a state that became narrower
-    assert reach_trial.difference([a, a], [a, a[:1, :2]]) == float("inf")
-
-
-@pytest.fixture
-def reach_trial(reach):
-    import reach_trial
-
-    return reach_trial
+        assert trial.difference([a], wrong) == float("inf")
+    assert trial.difference([a, a], [a, a[:, :2]]) == 0  # a state that became narrower
+    assert trial.difference([a, a], [a, a[:1, :2]]) == float("inf")
 
 
 EXACT = {"result": "exact", "units": 32, "removable": 24, "weights": [3188, 1412], "version": "1.2.3", "seconds": 1.0}
@@ -148,10 +131,10 @@ EXACT = {"result": "exact", "units": 32, "removable": 24, "weights": [3188, 1412
 
 def small_result(**models):
     environment = {"python": "3.11", "torch": "2.13"}
-    return {"command": "python benchmarks/reach.py all", "environment": environment, "models": models}
+    return {"command": "python -m benchmarks reach all", "environment": environment, "models": models}
 
 
-def test_page_has_a_row_for_every_model_and_a_line_for_what_stays(reach):
+def test_page_has_a_row_for_every_model_and_a_line_for_what_stays():
     pins = [["model.0.rnns.2.module.l0", "reaches output 1 of the model"], ["x", "meets y"]]
     result = small_result(
         fastai_awdlstm=EXACT | {"pinned": pins},
@@ -167,7 +150,7 @@ def test_page_has_a_row_for_every_model_and_a_line_for_what_stays(reach):
     assert reach.rewritten(page, result) == page
 
 
-def test_page_has_the_table_of_the_result_and_explains_all_that_stays(reach):
+def test_page_has_the_table_of_the_result_and_explains_all_that_stays():
     page, result = reach.PAGE.read_text(), json.loads((reach.RESULTS / "reach.json").read_text())
     assert reach.rewritten(page, result) == page
     assert list(result["models"]) == list(reach.RECIPES)
@@ -177,13 +160,13 @@ def test_page_has_the_table_of_the_result_and_explains_all_that_stays(reach):
         assert notes or answer["removable"] == answer["units"]
 
 
-def test_paths_are_those_of_packages(reach):
+def test_paths_are_those_of_packages():
     text = "at /a/b/lib/python3.11/site-packages/onmt/modules/x.py:18: shape '[2, 1]' and/or\n /somewhere/y.py:3"
     assert reach.short(text) == "at onmt/modules/x.py:18: shape '[2, 1]' and/or y.py:3"
     assert reach.short(f"at {BENCHMARKS}/zoo/graphs.py:2") == "at benchmarks/zoo/graphs.py:2"
 
 
-def test_interrupted_run_goes_on_with_the_same_code_only(reach, tmp_path, monkeypatch, capsys):
+def test_interrupted_run_goes_on_with_the_same_code_only(tmp_path, monkeypatch, capsys):
     partial, asked = tmp_path / "reach.partial.json", []
 
     def apart(name):

@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Blocks that are text, not code, and commands that set up or take minutes; what `leanrnn demo` does is in test_cli.py,
 # and examples have tests of their own.
 TEXT = {"text", ""}
-NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python benchmarks/", "python examples/")
+NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python -m benchmarks", "python examples/")
 # The same commands on a small text are in test_train.py.
 NOT_RUN += tuple(f"leanrnn {rest}" for rest in ("train", "measure runs/", "shrink runs/", "export runs/", "quantize"))
 NOT_RUN += ("leanrnn report",)  # in test_report.py
@@ -42,7 +42,7 @@ def blocks(page: Path) -> list[Block]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr("sys.path", list(sys.path))  # commands add to it
     names: dict[str, object] = {"__name__": "page"}
     for language, text, line in blocks(page):
         if language == "python":

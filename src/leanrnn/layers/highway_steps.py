@@ -1,5 +1,5 @@
 """The steps of a recurrent highway layer: written out, and with a backward pass of their own, which is
-faster (benchmarks/rhn_step.py).
+faster (benchmarks/speed/highway.py).
 
 Left to autograd, every step adds a gradient as large as the weights to the sum of those before it. Here the gradients
 of the gates are kept for all steps, and a weight's gradient is one matrix product in the end.
