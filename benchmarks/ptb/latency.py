@@ -19,7 +19,7 @@ from typing import Any
 import leanrnn
 from benchmarks.common import environment, spread
 from benchmarks.ptb.runs import SIZES, results, write_page
-from leanrnn.deploy import caller, in_turns, inputs_for, said
+from leanrnn.deploy import File, in_turns
 from leanrnn.environment import hold_memory
 from leanrnn.lab import Config
 from leanrnn.lab.language.model import language_model
@@ -43,7 +43,7 @@ def measured(runs: dict[str, Any], words: int, seconds: float) -> dict[str, dict
         calls: dict[str, Callable[[], Any]] = {}
         for name, run in runs.items():
             path = exported(Path(folder), name, run, words)
-            calls[name] = caller("onnxruntime", path, inputs_for(said(path), {"batch": BATCH, "time": STEPS}), 1)
+            calls[name] = File(path, "onnxruntime", {"batch": BATCH, "time": STEPS}).caller(1)
         spent = {name: spread([1e3 * each for each in times]) for name, times in in_turns(calls, seconds).items()}
     found = {
         name: {"milliseconds": each["median"], "quartiles": [each["q25"], each["q75"]]} for name, each in spent.items()

@@ -23,7 +23,8 @@ import torch
 
 import leanrnn
 from benchmarks.common import DOCS, RESULTS, ROOT, kind_of_processor, put, spread, table, told
-from leanrnn.deploy import in_turns, inputs_for, said, session
+from leanrnn.deploy import File, in_turns
+from leanrnn.deploy.runtimes import session
 from leanrnn.environment import hold_memory
 from leanrnn.lab.language.model import LanguageModel
 
@@ -94,11 +95,8 @@ def run(folder: Path, runs: int, embedding: int, scale: float, words: int) -> di
             "limit": limit(folder, shapes),
         }
         for kind, path in files(folder, embedding, small, words).items():
-            ready, given = (
-                session(path, torch.get_num_threads()),
-                inputs_for(said(path), {"batch": BATCH, "time": STEPS}),
-            )
-            calls[f"{name} {kind}"] = lambda ready=ready, given=given: ready.run(None, given)
+            file = File(path, "onnxruntime", {"batch": BATCH, "time": STEPS})
+            calls[f"{name} {kind}"] = file.caller(torch.get_num_threads())
     seconds = in_turns(calls, rounds=max(1, runs // BLOCK), turn=min(runs, BLOCK))
     first = spread(seconds["dense float32"])["median"]
     measured = {}

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from leanrnn.groups import Layer as Layer
     from leanrnn.penalties import L1 as L1
     from leanrnn.penalties import GroupLasso as GroupLasso
+    from leanrnn.penalties import Penalty as Penalty
     from leanrnn.sparsify import ElementThreshold as ElementThreshold
     from leanrnn.sparsify import GroupThreshold as GroupThreshold
     from leanrnn.sparsify import Sparsifier as Sparsifier
+    from leanrnn.sparsify import Strength as Strength
     from leanrnn.sparsify import choose_threshold as choose_threshold
     from leanrnn.sparsify import constant as constant
     from leanrnn.sparsify import linear_ramp as linear_ramp
@@ -44,7 +46,9 @@ __all__ = [
     "GroupThreshold",
     "Groups",
     "Layer",
+    "Penalty",
     "Sparsifier",
+    "Strength",
     "about",
     "choose_threshold",
     "constant",
@@ -68,8 +72,8 @@ _HOMES = {
     "discovery.discover": "discover",
     "discovery.register": "register",
     "groups": "Groups Layer",
-    "penalties": "GroupLasso L1",
-    "sparsify": "ElementThreshold GroupThreshold Sparsifier choose_threshold constant linear_ramp off_from",
+    "penalties": "GroupLasso L1 Penalty",
+    "sparsify": "ElementThreshold GroupThreshold Sparsifier Strength choose_threshold constant linear_ramp off_from",
     "surgery.checkpoint": "about load save",
     "surgery.shrink": "shrink",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from leanrnn.environment import peak_bytes
 from leanrnn.errors import ConfigError
+from leanrnn.running import call
 
 __all__ = ["Measurement", "measure", "mult_adds"]
 
@@ -83,26 +83,20 @@ def mult_adds(model: nn.Module, example: Any) -> int:
         # With oneDNN or cuDNN an LSTM is a single operator, which the counter does not know.
         with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False):
             with FlopCounterMode(display=False) as counter:
-                _call(model, example)
+                call(model, example)
     return int(counter.get_total_flops()) // 2
 
 
 def _timed(model: nn.Module, example: Any, seconds: float) -> list[float]:
     """Seconds of every call, for so long and at least ten times."""
     for _ in range(3):
-        _call(model, example)
+        call(model, example)
     spent: list[float] = []
     end = time.perf_counter() + seconds
     while len(spent) < ROUNDS or time.perf_counter() < end:
         began = time.perf_counter()
-        _call(model, example)
+        call(model, example)
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
         spent.append(time.perf_counter() - began)
     return spent
-
-
-def _call(model: nn.Module, example: Any) -> Any:
-    if isinstance(example, Mapping):
-        return model(**example)
-    return model(*example) if isinstance(example, tuple) else model(example)

@@ -182,7 +182,7 @@ def test_mistakes_leave_no_file(tmp_path, model, example, message):
 
 
 def test_a_file_that_differs_is_not_kept(tmp_path, monkeypatch):
-    from leanrnn.deploy import translate
+    from leanrnn.deploy.formats.onnx import translate
 
     monkeypatch.setitem(translate.ORDER, "LSTM", (0, 1, 2, 3))
     (tmp_path / "m.onnx").write_text("what was there")
@@ -215,7 +215,11 @@ def test_eight_bits(tmp_path):
     model = LanguageModel(300, 40, (64, 48)).eval()
     written = leanrnn.export(model, torch.randint(300, (5, 3)), tmp_path / "m.onnx", outputs=["scores", *"abcd"])
     small = leanrnn.quantize(written.path, evaluate=lambda path: float(path.stat().st_size))
-    assert small.path == tmp_path / "m.int8.onnx" and small.kept == () and "DynamicQuantizeLSTM" in kinds(small.path)
+    assert (
+        small.path == tmp_path / "m.int8.onnx"
+        and small.float_nodes == ()
+        and "DynamicQuantizeLSTM" in kinds(small.path)
+    )
     assert small.bytes_after < small.bytes_before / 3 and 0 < small.difference < 0.1
     assert (small.before, small.after) == (small.bytes_before, small.bytes_after)
     said = {each.key for each in onnx.load(small.path).metadata_props}
@@ -226,7 +230,7 @@ def test_a_gru_is_stored_in_bytes(tmp_path):
     model = nn.Sequential(nn.GRU(40, 90, bidirectional=True))
     written = leanrnn.export(model, torch.randn(5, 3, 40), tmp_path / "m.onnx")
     small = leanrnn.quantize(written.path, tmp_path / "q.onnx", reduce_range=True)
-    assert small.kept == ("0/GRU", "0/GRU_reverse")
+    assert small.float_nodes == ("0/GRU", "0/GRU_reverse")
     assert small.bytes_after < small.bytes_before / 3 and 0 < small.difference < 0.02
 
 
@@ -294,12 +298,14 @@ def test_equal_weights_and_a_layer_that_runs_twice_are_quantised(tmp_path):
 
     written = leanrnn.export(Twice(), torch.randn(5, 3, 6), tmp_path / "twice.onnx")
     small = leanrnn.quantize(written.path)
-    assert small.kept == () and 0 < small.difference < 0.1
+    assert small.float_nodes == () and 0 < small.difference < 0.1
 
 
 def test_a_file_that_does_not_run_in_eight_bits(tmp_path, monkeypatch):
     written = leanrnn.export(LanguageModel(30, 2, (2,)), words(5, 3), tmp_path / "m.onnx")
-    monkeypatch.setattr("leanrnn.deploy.int8.to_int8", lambda source, target, reduce_range: target.write_text("no"))
+    monkeypatch.setattr(
+        "leanrnn.deploy.formats.onnx.int8.to_int8", lambda source, target, reduce_range: target.write_text("no")
+    )
     with pytest.raises(ExportError, match=r"in eight bits: .*weights_only=True"):
         leanrnn.quantize(written.path)
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]

@@ -1,6 +1,7 @@
 """Settings: every name and value is checked, and files say which one is wrong."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leanrnn.cli.main import main
 from leanrnn.cost import mult_adds
 from leanrnn.errors import ConfigError
 from leanrnn.lab import RECIPES, Config, named
@@ -20,6 +22,20 @@ def test_recipes_survive_json(name):
     config = RECIPES[name].config
     assert type(config).from_json(config.to_json()) == config
     assert RECIPES[name].start is None or RECIPES[name].start in RECIPES
+
+
+@pytest.mark.parametrize("name", ["text", "squad-bidaf"])
+def test_every_setting_is_explained(name, capsys):
+    """Those that all tasks have too, with the default of the recipe."""
+    with pytest.raises(SystemExit):
+        main(["train", name, "--help"])
+    # An option, what it takes, a sentence about it, its default.
+    words = " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split()).partition("What is trained, and how.")[2]
+    told = dict(re.findall(r"--(?:no-)?([a-z][a-z0-9-]*) (.*?)\(default: ?(?:.*?)\)", words))
+    config = RECIPES[name].config
+    assert {key.replace("-", "_") for key in told} == {field.name for field in fields(config)}
+    assert all(len(re.sub(r"\{.*?\}|\[.*?\]|INT|FLOAT", "", text).strip()) > 0 for text in told.values())
+    assert f"over which the strength rises from zero. (default: {config.ramp})" in words
 
 
 def test_rates_of_the_paper():
@@ -56,7 +72,7 @@ def test_a_line_ends_above_zero():
     ("text", "message"),
     [
         ("strenght = 1e-3", "there is no setting 'strenght'. Did you mean 'strength'?"),
-        ("zzz = 1", "there is no setting 'zzz'. There are corpus"),
+        ("zzz = 1", "there is no setting 'zzz'. There are afterwards, average, batch"),
         ("widths = 200", "widths is 200. Give a list of whole numbers."),
         ("widths = [0, 3]", "widths are (0, 3)"),
         ("keep_widths = [0, 3]", "keep_widths are (0, 3)"),

@@ -4,10 +4,13 @@ import json
 import shlex
 from pathlib import Path
 
-from leanrnn.lab import RECIPES
-from leanrnn.lab.expected import MEASURED, PUBLISHED, expected
+import pytest
+
+from leanrnn.lab import RECIPES, Config, Recipe
+from leanrnn.lab.recipe import with_results
 
 RESULTS = Path(__file__).parents[2] / "results"
+MEASURED = {name: recipe.measured for name, recipe in RECIPES.items() if recipe.measured}
 
 
 def _runs() -> dict[str, dict]:
@@ -42,7 +45,10 @@ def test_figures_of_question_answering_too():
         assert run["config"]["steps"] == 3000 and (name == "dense" or told.endswith(f"LSTMs {' + '.join(six)}"))
 
 
-def test_every_name_is_one_of_a_recipe():
-    assert MEASURED.keys() | PUBLISHED.keys() <= RECIPES.keys()
-    assert expected("ptb-lstm-small") == "119.2 / 114.3; published 121.4 / 115.9"
-    assert expected("text") == ""
+def test_a_result_stands_beside_its_recipe():
+    assert RECIPES["ptb-lstm-small"].expected == "119.2 / 114.3; published 121.4 / 115.9"
+    assert RECIPES["ptb-rhn"].expected == "published 67.9 / 65.4"
+    assert RECIPES["ptb-gru-small"].expected == "126.9 / 121.9"
+    assert RECIPES["text"].expected == ""
+    with pytest.raises(KeyError, match="misspelled"):
+        with_results({"one": Recipe(Config(), "a recipe")}, measured={"misspelled": "1 / 2"})

@@ -141,7 +141,7 @@ def test_a_script_that_processes_cannot_import(tmp_path):
     script = tmp_path / "mine.py"
     script.write_text(
         "import os\nos.cpu_count = lambda: 2\nfrom pathlib import Path\n"
-        f"from leanrnn.recipes.squad.questions import read_questions\nread_questions(Path({str(path)!r}))\n"
+        f"from leanrnn.lab.squad.questions import read_questions\nread_questions(Path({str(path)!r}))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "DataError: the processes that were to read" in done.stderr.splitlines()[-1]

@@ -49,10 +49,10 @@ def test_the_gradients_of_a_step_under_way_are_cut_too():
     expect_same(small, large)
 
 
-def test_size_weighted_groups_keep_their_pull():
+def test_weighted_layers_keep_their_pull():
     runs = twins(language)
     for run in runs:
-        run.sparsifier.penalty = GroupLasso(run.groups, size_weighted=True)
+        run.sparsifier.penalty = GroupLasso(run.groups, weights={"rnn.l0": 0.3, "rnn.l1": 2.0})
     runs[0].sparsifier.compact()
     for run in runs:
         run.train(20, seed=2)

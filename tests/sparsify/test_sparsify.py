@@ -217,7 +217,7 @@ def test_state_goes_through_a_file_and_checks_what_it_meets():
     _, other = hooked(OPTIMIZERS["sgd"], steps=0, strength=linear_ramp(1.0, 10))
     other.load_state_dict(state)
     assert other.strength == 0.3 and other.state_dict() == state
-    cases = {"widths": {"rnn.l0": 3}, "mode": "loss", "penalty": "L1", "format": 99}
+    cases = {"widths": {"rnn.l0": 3}, "mode": "loss", "penalty": {"kind": "L1", "state": {}}, "format": 99}
     for key, value in cases.items():
         with pytest.raises(GroupsError):
             other.load_state_dict(state | {key: value})

@@ -24,7 +24,9 @@ PLACES = [
     *(("leanrnn.lab.runs.digest", n) for n in (3, 9)),
     *(("leanrnn.lab.runs.to_disk", n) for n in (5, 6, 12)),  # between the files
     *(("leanrnn.sparsify.compaction.cut_", n) for n in (1, 1, 1)),  # a compaction that has begun
-    *(("leanrnn.sparsify.compaction.follow_", n) for n in (1, 1, 1)),  # a cut model, an optimizer that is not
+    *(
+        ("leanrnn.sparsify.compaction.replace_parameters_", n) for n in (1, 1, 1)
+    ),  # a cut model, an optimizer that is not
     *(("leanrnn.lab.language.loop._end_of_epoch", n) for n in (1, 1)),
 ]
 CHANCES = 20

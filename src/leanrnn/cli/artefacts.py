@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import tyro
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Artefacts", "Given", "Source", "artefacts"]
 
 Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE")]
-RUNTIMES = ("torch", "onnxruntime", "int8", "openvino")
 
 
 @dataclass(frozen=True)
@@ -48,87 +46,107 @@ class Given:
         return task.load(path), task.inputs(about, self.batch, self.steps)
 
 
-@dataclass
-class Artefacts:
-    """A model and the files made of it."""
+class Measurable(Protocol):
+    """A model in a runtime."""
 
-    given: Given
-    facts: dict[str, Any]
-    files: dict[str, Path]
-    """By runtime."""
-    sizes: dict[str, int]
-    """Lengths of what goes in."""
-    torch: tuple[Any, Any] | None = None
-    """Model and example, if there is one."""
-    inputs: dict[str, Any] = field(default_factory=dict)
+    def caller(self, threads: int) -> Callable[[], object]:
+        """One call of it."""
 
     @property
-    def runtimes(self) -> tuple[str, ...]:
-        """Those there is a file for."""
-        return tuple(self.files)
+    def bytes(self) -> int:
+        """Size of its file."""
 
-    def caller(self, runtime: str, threads: int) -> Callable[[], object]:
-        """One call of the model."""
-        from leanrnn.deploy import caller
-
-        if runtime != "torch":
-            name = "onnxruntime" if runtime == "int8" else runtime
-            return caller(name, self.files[runtime], self.inputs, threads)
-        assert self.torch is not None
-        return _torch_call(*self.torch, threads)
-
-    def bytes_of(self, runtime: str) -> int:
-        """Size of the file."""
-        return self.files[runtime].stat().st_size
-
-    def peak_bytes(self, runtime: str, threads: int) -> int:
+    def peak_bytes(self, threads: int) -> int:
         """The most memory a fresh process needs that only runs it."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model as it is, in PyTorch."""
+
+    given: Given
+    path: Path
+    model: Any
+    example: Any
+
+    def caller(self, threads: int) -> Callable[[], object]:
+        """One call of it."""
+        from leanrnn.deploy import model_call
+
+        return model_call(self.model, self.example, threads)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the file it was read from."""
+        return self.path.stat().st_size
+
+    def peak_bytes(self, threads: int) -> int:
+        """Of a process that makes the model and runs it."""
         from leanrnn.deploy import peak_of_fresh_process
 
-        if runtime != "torch":
-            name = "onnxruntime" if runtime == "int8" else runtime
-            return peak_of_fresh_process(name, self.files[runtime], threads, self.sizes)
         given = self.given
-        words = [str(given.source), given.factory or "", given.example or "", str(given.batch), str(given.steps)]
-        command = [sys.executable, "-m", "leanrnn.cli.artefacts", str(threads), *words]
-        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        words = (given.factory or "", given.example or "", str(given.batch), str(given.steps))
+        return peak_of_fresh_process("leanrnn.cli.artefacts", str(given.source), str(threads), *words)
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """What is known of a model, and the model in every runtime it is measured in."""
+
+    facts: dict[str, Any]
+    runtimes: dict[str, Measurable]
 
 
 def artefacts(given: Given, folder: Path, wanted: tuple[str, ...] = ()) -> Artefacts:
     """Whatever can be measured of a model: exported into ``folder`` for the runtimes that are wanted, or installed."""
-    import leanrnn
-    from leanrnn.deploy import inputs_for, installed, said
-    from leanrnn.lab.runs import model_file
+    from leanrnn.deploy import RUNTIMES, format_of, metadata_of
 
     if unknown := set(wanted) - set(RUNTIMES):
         raise ConfigError(f"there is no runtime {unknown.pop()!r}. Choose of {', '.join(RUNTIMES)}.")
-    here = {"torch": True, "onnxruntime": installed("onnxruntime"), "openvino": installed("openvino")}
-    here |= {"int8": here["onnxruntime"], "openvino": here["openvino"] and here["onnxruntime"]}
-    names = [name for name in RUNTIMES if (name in wanted if wanted else here[name])]
-    sizes = {"batch": given.batch, "time": given.steps}
-    files: dict[str, Path] = {}
-    if given.source.suffix == ".onnx":
-        exported, pair = given.source, None
-        facts = {"model": str(given.source), "widths": said(exported)["widths"]}
-        names = [name for name in names if name != "torch"]
-    else:
-        pair = given.model()
-        facts, exported = _facts(given, *pair), folder / "model.onnx"
-        if names != ["torch"]:
-            folder.mkdir()
-            leanrnn.export(*pair, exported)
-    for name in names:
-        files[name] = model_file(given.source) if name == "torch" else exported
-    if "int8" in files:
+    names = [name for name, runtime in RUNTIMES.items() if (name in wanted if wanted else runtime.installed)]
+    form = format_of(given.source)
+    if form is None:
+        return _of_model(given, folder, names)
+    names = [name for name in names if RUNTIMES[name].reads == form.suffix]
+    if not names:
+        readers = ", ".join(name for name, runtime in RUNTIMES.items() if runtime.reads == form.suffix)
+        raise ConfigError(
+            f"none of {', '.join(wanted) or 'what is installed'} reads {form.suffix}. Choose of {readers}."
+        )
+    metadata = metadata_of(given.source)
+    facts = {"model": str(given.source), "widths": metadata["widths"]}
+    return Artefacts(facts, _of_file(given, given.source, folder, names))
+
+
+def _of_model(given: Given, folder: Path, names: list[str]) -> Artefacts:
+    """As it is where a runtime takes it, and exported in the formats that the others read."""
+    import leanrnn
+    from leanrnn.deploy import RUNTIMES
+    from leanrnn.lab.runs import model_file
+
+    model, example = given.model()
+    facts, found = _facts(given, model, example), dict[str, Measurable]()
+    for suffix in dict.fromkeys(RUNTIMES[name].reads for name in names if not RUNTIMES[name].in_process):
         folder.mkdir(exist_ok=True)
-        files["int8"] = leanrnn.quantize(exported, folder / "model.int8.onnx").path
-    found = Artefacts(given, facts, files, sizes, pair)
-    if names != ["torch"]:
-        about = said(exported)
-        free = {size for shape in about["inputs"].values() for size in shape if isinstance(size, str)}
-        found.sizes = {name: sizes.get(name, given.steps) for name in free}
-        found.inputs = inputs_for(about, found.sizes)
-    return found
+        written = leanrnn.export(model, example, folder / f"model{suffix}")
+        found |= _of_file(given, written.path, folder, [name for name in names if RUNTIMES[name].reads == suffix])
+    loaded = Loaded(given, model_file(given.source), model, example)
+    found |= {name: loaded for name in names if RUNTIMES[name].in_process}
+    return Artefacts(facts, {name: found[name] for name in names})
+
+
+def _of_file(given: Given, path: Path, folder: Path, names: list[str]) -> dict[str, Measurable]:
+    """An exported file in the runtimes that read it, for some of them with weights of eight bits."""
+    import leanrnn
+    from leanrnn.deploy import RUNTIMES, File, free_lengths, metadata_of
+
+    known = {"batch": given.batch, "time": given.steps}
+    sizes = {name: known.get(name, given.steps) for name in free_lengths(metadata_of(path))}
+    files = {32: path}
+    if any(RUNTIMES[name].bits == 8 for name in names):
+        folder.mkdir(exist_ok=True)
+        files[8] = leanrnn.quantize(path, folder / f"model.int8{path.suffix}").path
+    return {name: File(files[RUNTIMES[name].bits], name, sizes) for name in names}
 
 
 def _facts(given: Given, model: Any, example: Any) -> dict[str, Any]:
@@ -139,30 +157,12 @@ def _facts(given: Given, model: Any, example: Any) -> dict[str, Any]:
     return facts if given.factory else facts | {"mult_adds_a_word": count // (given.batch * given.steps)}
 
 
-def _torch_call(model: Any, example: Any, threads: int) -> Callable[[], object]:
-    import torch
-
-    from leanrnn.running import call
-
-    def once() -> object:
-        torch.set_num_threads(threads)
-        with torch.inference_mode():
-            return call(model, example)
-
-    model.eval()
-    return once
-
-
-def _main(threads: str, source: str, factory: str, example: str, batch: str, steps: str) -> None:
+def _main(source: str, threads: str, factory: str, example: str, batch: str, steps: str) -> None:
     """Memory of a process that only runs the model with PyTorch."""
-    from leanrnn.deploy import WARM_UP
-    from leanrnn.environment import peak_bytes
+    from leanrnn.deploy import model_call, print_peak
 
     given = Given(Path(source), factory or None, example or None, int(batch), int(steps))
-    once = _torch_call(*given.model(), int(threads))
-    for _ in range(WARM_UP):
-        once()
-    print(peak_bytes())
+    print_peak(model_call(*given.model(), int(threads)))
 
 
 if __name__ == "__main__":

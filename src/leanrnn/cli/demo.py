@@ -35,6 +35,6 @@ class Demo:
         if self.epochs is not None and self.epochs < 1:
             raise ConfigError(f"epochs is {self.epochs}. Give at least 1.")
         hold_memory()
-        results = demo.run(self.out, threads=self.threads, seed=self.seed, epochs=self.epochs)
+        results = demo.demonstrate(self.out, threads=self.threads, seed=self.seed, epochs=self.epochs)
         if self.json:
             print_json(results)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from leanrnn.cli.printing import print_json, print_table
 from leanrnn.environment import environment
 from leanrnn.lab import RECIPES
-from leanrnn.lab.expected import expected
 
 __all__ = ["Env", "Ls"]
 
@@ -24,13 +23,13 @@ class Ls:
         if self.json:
             print_json(
                 {
-                    name: {"about": each.about, "expected": expected(name), "start": each.start}
+                    name: {"about": each.about, "expected": each.expected, "start": each.start}
                     | {"config": each.config.to_json()}
                     for name, each in RECIPES.items()
                 }
             )
             return
-        rows = ((name, each.about, expected(name)) for name, each in RECIPES.items())
+        rows = ((name, each.about, each.expected) for name, each in RECIPES.items())
         print_table([("recipe", "what it is", "what came out (validation / test)"), *rows])
 
 

@@ -68,16 +68,15 @@ def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float) -
     from leanrnn.deploy import in_turns, quartiles, timed
 
     calls: dict[tuple[int, str, int], Callable[[], object]] = {
-        (i, runtime, count): each.caller(runtime, count)
+        (i, runtime, count): model.caller(count)
         for count in threads
         for i, each in enumerate(found)
-        for runtime in each.runtimes
+        for runtime, model in each.runtimes.items()
     }
     spent = in_turns(calls, seconds)
     for (i, runtime, count), times in spent.items():
-        each = found[i]
-        peak = each.peak_bytes(runtime, count)
-        row = timed(each.facts["model"], runtime, count, times, each.bytes_of(runtime), peak)
+        model = found[i].runtimes[runtime]
+        row = timed(found[i].facts["model"], runtime, count, times, model.bytes, model.peak_bytes(count))
         other = spent.get((1, runtime, count))
         if i == 0 and other:
             row["ratio"] = quartiles(other)[1] * 1e3 / row["milliseconds"]

@@ -74,6 +74,7 @@ class Export:
     def run(self) -> None:
         """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
         import leanrnn
+        from leanrnn.deploy import FORMATS
         from leanrnn.lab.runs import model_file
         from leanrnn.lab.task import task_of
 
@@ -94,8 +95,8 @@ class Export:
         print_table([("input", "axes"), *inputs])
         print(f"outputs: {', '.join(written.outputs)}")
         print(f"{self.out} has {written.nodes} nodes and differs by {written.difference:.1e} at lengths never traced.")
-        if self.out.suffix == ".pt2":
-            print("Numbers above are fixed: torch's programs hold the number of steps; .onnx takes any.")
+        if note := FORMATS[self.out.suffix].note:
+            print(note)
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,12 @@ class Quantize:
     def run(self) -> None:
         """Quantise and compare."""
         import leanrnn
-        from leanrnn.deploy import said
+        from leanrnn.deploy import metadata_of
         from leanrnn.lab.task import task_of
 
         name, evaluate = "", None
         if self.data is not None:
-            name, evaluate = task_of(said(self.source)["about"]).evaluator(self.source, self.data)
+            name, evaluate = task_of(metadata_of(self.source)["about"]).evaluator(self.source, self.data)
         found = leanrnn.quantize(self.source, self.out, weights_only=self.weights_only, evaluate=evaluate)
         if self.json:
             print_json(asdict(found) | {"path": str(found.path)})
@@ -130,5 +131,5 @@ class Quantize:
         print(f"Outputs change by {found.difference:.1%} (root of the mean square, for inputs of chance).")
         if found.before is not None:
             print(f"{name} {found.before:.2f} became {found.after:.2f}.")
-        if found.kept:
-            print(f"In single precision, though bytes in the file: {', '.join(found.kept)}.")
+        if found.float_nodes:
+            print(f"In single precision, though bytes in the file: {', '.join(found.float_nodes)}.")

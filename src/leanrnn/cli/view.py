@@ -47,7 +47,7 @@ class View:
 
     def result(self, task: Task, result: Mapping[str, Any]) -> None:
         """The end of the story."""
-        print("\n".join(task.told(result)))
+        print("\n".join(task.summary(result)))
         print(f"the model is {self.run.folder / 'model.safetensors'}")
 
     def _warning(self, event: Event) -> list[str]:

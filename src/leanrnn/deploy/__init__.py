@@ -1,25 +1,37 @@
 """From a model to a file that runs: export, eight bits, and the runtimes that read it.
 
-``leanrnn.export`` and ``leanrnn.quantize`` are public there; here is what reads files and runs them.
+``leanrnn.export`` and ``leanrnn.quantize`` are public there; here is what reads files and runs them. Importing this
+loads no torch, so that a process can show what another runtime needs without it.
 """
 
 from leanrnn.deploy.export import Exported
-from leanrnn.deploy.files import Arrays, inputs_for, said, session
-from leanrnn.deploy.int8 import has_vnni
-from leanrnn.deploy.runtimes import WARM_UP, caller, in_turns, installed, peak_of_fresh_process, quartiles, timed
+from leanrnn.deploy.files import free_lengths
+from leanrnn.deploy.formats import FORMATS, Format, format_of, metadata_of, runner_of
+from leanrnn.deploy.formats.onnx.int8 import has_vnni
+from leanrnn.deploy.libraries import ONNX, Extra
+from leanrnn.deploy.quantize import Quantized
+from leanrnn.deploy.runtimes import RUNTIMES, File, Runtime, model_call
+from leanrnn.deploy.timing import in_turns, peak_of_fresh_process, print_peak, quartiles, timed
 
 __all__ = [
-    "WARM_UP",
-    "Arrays",
+    "FORMATS",
+    "ONNX",
+    "RUNTIMES",
     "Exported",
-    "caller",
+    "Extra",
+    "File",
+    "Format",
+    "Quantized",
+    "Runtime",
+    "format_of",
+    "free_lengths",
     "has_vnni",
     "in_turns",
-    "inputs_for",
-    "installed",
+    "metadata_of",
+    "model_call",
     "peak_of_fresh_process",
+    "print_peak",
     "quartiles",
-    "said",
-    "session",
+    "runner_of",
     "timed",
 ]

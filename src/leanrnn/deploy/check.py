@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from leanrnn.deploy.files import session
-from leanrnn.deploy.program import Program
+from leanrnn.deploy.formats.base import Runner
+from leanrnn.deploy.libraries import in_short
+from leanrnn.deploy.program import Program, tensors_of
 from leanrnn.errors import ExportError
 from leanrnn.running.call import call, leaves
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
 
-__all__ = ["TOLERANCE", "Run", "check", "onnx_reader", "variants"]
-
-Run: TypeAlias = Callable[[Any], list[Tensor]]
-"""Runs a written file on an example; its outputs in order."""
+__all__ = ["TOLERANCE", "check", "variants"]
 
 TOLERANCE = 1e-4
 """How far numbers of single precision may be apart, relative to the largest of an output."""
@@ -29,18 +26,17 @@ SIZES = ((1, 2, 7), (2, 3, 11), (5, 1, 4))
 """Lengths of the first, second, third ... axis in every variant, besides the traced ones."""
 
 
-def check(run: Run, model: nn.Module, program: Program, outputs: list[str]) -> float:
+def check(run: Runner, model: nn.Module, program: Program, outputs: Sequence[str]) -> float:
     """The largest difference over all variants; an error if it is too large."""
     worst = 0.0
     for sizes, example, expected in _answered(model, program):
-        told = ", ".join(f"{name} {size}" for name, size in sizes.items()) or "the example"
+        lengths = ", ".join(f"{name} {size}" for name, size in sizes.items()) or "the example"
         try:
-            found = run(copy_example(example))
+            found = run(tensors_of(copy_example(example)))
         except Exception as error:
-            reason = " ".join(str(error).split())[:300]
-            raise ExportError(f"the written file does not run with {told}: {reason}") from error
+            raise ExportError(f"the written file does not run with {lengths}: {in_short(error)}") from error
         for name, a, b in zip(outputs, expected, found, strict=True):
-            worst = max(worst, _compare(name, a, b, told))
+            worst = max(worst, _compare(name, a, b, lengths))
     return worst
 
 
@@ -63,19 +59,9 @@ def _answer(model: nn.Module, example: Any) -> list[Tensor]:
         with quiet(model), torch.no_grad():
             return leaves(call(model, copy_example(example)))
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ExportError(f"the model itself does not run at other lengths than the example's: {reason}") from error
-
-
-def onnx_reader(path: Path, program: Program) -> Run:
-    """An ONNX file, ready to run in onnxruntime."""
-    runner = session(path)
-
-    def run(example: Any) -> list[Tensor]:
-        given = {name: _array(tensor) for name, tensor in zip(program.inputs, _tensors(example), strict=True)}
-        return [torch.from_numpy(each) for each in runner.run(None, given)]
-
-    return run
+        raise ExportError(
+            f"the model itself does not run at other lengths than the example's: {in_short(error)}"
+        ) from error
 
 
 def variants(program: Program, longer: bool = False) -> Iterator[tuple[dict[str, int], Any]]:
@@ -104,7 +90,7 @@ def variants(program: Program, longer: bool = False) -> Iterator[tuple[dict[str,
 
 def _traced(program: Program, name: str) -> int:
     """How long an axis is in the example."""
-    shapes = zip(program.inputs.values(), _tensors(program.example), strict=True)
+    shapes = zip(program.inputs.values(), tensors_of(program.example), strict=True)
     return next((t.size(shape.index(name)) for shape, t in shapes if name in shape), 0)
 
 
@@ -131,19 +117,11 @@ def _value(size: str, sizes: Mapping[str, int]) -> int:
     return int(eval(size, {"__builtins__": {}}, dict(sizes)))
 
 
-def _tensors(example: Any) -> list[Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
-
-
-def _array(tensor: Tensor) -> Any:
-    return tensor.detach().cpu().contiguous().numpy()
-
-
-def _compare(name: str, expected: Tensor, found: Tensor, told: str) -> float:
+def _compare(name: str, expected: Tensor, found: Tensor, lengths: str) -> float:
     expected = expected.detach().cpu()
     if expected.shape != found.shape:
         raise ExportError(
-            f"with {told}, {name} has the shape {tuple(found.shape)} in the written file and "
+            f"with {lengths}, {name} has the shape {tuple(found.shape)} in the written file and "
             f"{tuple(expected.shape)} in the model. No file was kept."
         )
     if not expected.numel():
@@ -152,6 +130,6 @@ def _compare(name: str, expected: Tensor, found: Tensor, told: str) -> float:
     apart = float((expected.double() - found.double()).abs().max()) / scale
     if not apart <= TOLERANCE:  # also if it is not a number
         raise ExportError(
-            f"with {told}, {name} of the written file differs by {apart:.1e} from the model. No file was kept."
+            f"with {lengths}, {name} of the written file differs by {apart:.1e} from the model. No file was kept."
         )
     return apart

@@ -1,23 +1,21 @@
-"""Write a model as an ONNX file that runs at any length, and run it before it is believed."""
+"""Write a model as a file that runs at any length, and run it before it is believed."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-
+from leanrnn.deploy.formats import Options, format_to_write
 from leanrnn.errors import ExportError
 
-__all__ = ["Exported", "export"]
+if TYPE_CHECKING:
+    from torch import nn
 
-OPSETS = (17, 25)
-"""Versions of ONNX's operators that files were written and run with."""
+__all__ = ["Exported", "export"]
 
 
 @dataclass(frozen=True)
@@ -61,68 +59,46 @@ def export(
         about: plain data of yours to keep in the file's metadata, such as the words of a vocabulary.
         opset: version of ONNX's operators, for a runtime that does not know this one.
     """
+    from leanrnn.deploy.check import check
+    from leanrnn.deploy.metadata import metadata_for
+
     target, training = Path(path), model.training
     if not target.parent.is_dir():
         raise ExportError(f"there is no folder {target.parent}. Create it first.")
-    if target.suffix not in (".onnx", ".pt2"):
-        raise ExportError(f"{target.name} ends in neither .onnx nor .pt2. Give it one of these endings.")
-    if other := {p.dtype for p in model.parameters() if p.is_floating_point()} - {torch.float32}:
-        raise ExportError(
-            f"the model has weights of {other.pop()}, and recurrent layers run in float32 there. Call .float() first."
-        )
+    form, options = format_to_write(target), Options(outputs, fixed, opset)
+    _refuse(model, example)
+    if form.extra is not None:
+        form.extra.check()
+    form.check(options)
     model.eval()
     try:
         # Beside the target, so that the last step is a rename within one file system.
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
             part = Path(folder) / target.name
-            if target.suffix == ".onnx":
-                written = _onnx(model, example, part, outputs, about, fixed, opset)
-            else:
-                written = _pt2(model, example, part, about)
+            program = form.trace(model, example, options)
+            written = form.write(program, metadata_for(model, program, about), part, options)
+            difference = check(form.runner(part), model, program, written.outputs)
             part.replace(target)
     finally:
         model.train(training)
-    return replace(written, path=target)
+    return Exported(target, program.inputs, written.outputs, written.nodes, difference)
 
 
-def _onnx(
-    model: nn.Module, example: Any, path: Path, outputs: Sequence[str] | None, about: Mapping[str, Any] | None,
-    fixed: bool, opset: int,
-) -> Exported:  # fmt: skip
-    from leanrnn.deploy.quietly import needed
+def _refuse(model: nn.Module, example: Any) -> None:
+    """What no format can have."""
+    import torch
+    from torch.nn.utils.rnn import PackedSequence
+    from torch.utils import _pytree as pytree
 
-    needed("onnx", "onnxscript", "onnxruntime")
-    from leanrnn.deploy.check import check, onnx_reader
-    from leanrnn.deploy.graph import metadata, to_onnx
-    from leanrnn.deploy.program import trace
+    def is_packed(value: Any) -> bool:
+        return isinstance(value, PackedSequence)
 
-    if not OPSETS[0] <= opset <= OPSETS[1]:
-        raise ExportError(f"opset is {opset}. Give one from {OPSETS[0]} to {OPSETS[1]}.")
-    program = trace(model, example, fixed)
-    graph = to_onnx(program, metadata(model, program, about), outputs, opset)
-    names = [value.name for value in graph.graph.outputs]
-    _save(graph, path)
-    difference = check(onnx_reader(path, program), model, program, names)
-    return Exported(path, program.inputs, tuple(names), len(list(graph.graph)), difference)
-
-
-def _pt2(model: nn.Module, example: Any, path: Path, about: Mapping[str, Any] | None) -> Exported:
-    from leanrnn.deploy import pt2
-    from leanrnn.deploy.check import check
-    from leanrnn.deploy.graph import metadata
-    from leanrnn.deploy.program import trace
-
-    program = pt2.retraced(model, trace(model, example, fixed=True), example)
-    pt2.write(program, metadata(model, program, about), path)
-    names = [f"output {i}" for i in range(len(program.exported.graph_signature.user_outputs))]
-    difference = check(pt2.reader(path), model, program, names)
-    return Exported(path, program.inputs, tuple(names), len(program.exported.graph.nodes), difference)
-
-
-def _save(graph: Any, path: Path) -> None:
-    import onnx_ir
-
-    try:
-        onnx_ir.save(graph, path)
-    except ValueError as error:
-        raise ExportError(f"the model is too large for one ONNX file ({error}). Shrink it first.") from error
+    if any(map(is_packed, pytree.tree_leaves(example, is_leaf=is_packed))):
+        raise ExportError(
+            "the example has a packed sequence, and the inputs of a file are plain tensors. Let the model take the "
+            "padded tensor and the lengths, and call pack_padded_sequence in its forward."
+        )
+    if other := {p.dtype for p in model.parameters() if p.is_floating_point()} - {torch.float32}:
+        raise ExportError(
+            f"the model has weights of {other.pop()}, and recurrent layers run in float32 there. Call .float() first."
+        )

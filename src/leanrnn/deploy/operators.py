@@ -1,8 +1,8 @@
 """One layer, one direction of an LSTM, GRU or RNN as an operator of its own, so that an exported graph keeps it whole.
 
-torch's own exporter follows the fused operators into their steps, or freezes the number of steps it saw. These say
-their shapes for any number of steps, and :mod:`leanrnn.deploy.translate` says what they are in ONNX. They also compute,
-so that a traced program can be run.
+torch's own exporter takes the fused operators apart into their steps, or freezes the number of steps it saw. These say
+their shapes for any number of steps, and :mod:`leanrnn.deploy.formats.onnx.translate` says what they are in ONNX. They
+also compute, so that a traced program can be run.
 """
 
 from __future__ import annotations

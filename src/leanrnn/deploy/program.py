@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
+from leanrnn.deploy.libraries import quietly
 from leanrnn.deploy.loops import rolled
-from leanrnn.deploy.quietly import quietly
 from leanrnn.deploy.tracing import whole_layers
 from leanrnn.errors import ExportError
 from leanrnn.layers import States
-from leanrnn.running.call import call
+from leanrnn.running.call import arguments, call
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
 from leanrnn.running.user_line import user_place
 
-__all__ = ["Program", "any_length", "arguments", "longer", "told", "trace", "unused"]
+__all__ = ["Program", "capture", "longer", "reason", "tensors_of", "trace", "unused"]
 
 LAYERS = ("leanrnn.lstm.default", "leanrnn.gru.default", "leanrnn.rnn.default")
 
@@ -49,61 +49,64 @@ class Program:
         return list(dict.fromkeys(size for shape in self.inputs.values() for size in shape if isinstance(size, str)))
 
 
-def arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword inputs of a call."""
-    if isinstance(example, Mapping):
-        return (), dict(example)
-    plain = isinstance(example, tuple) and not hasattr(example, "_fields")
-    return tuple(example) if plain else (example,), {}
-
-
 def trace(model: nn.Module, example: Any, fixed: bool = False) -> Program:
     """Follow ``model`` on ``example``. Which lengths may vary is found out on the way; unless ``fixed``, none that the
     model itself can vary may come out as fixed."""
     example = _grown(model, example)
-    args, kwargs = arguments(example)
     try:
         with quiet(model), whole_layers(), quietly():
-            bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
-            shapes = {name: any_length(value) for name, value in bound.items()}
-            exported = torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
+            exported = capture(model, example)
     except ExportError:
         raise
     except Exception as error:
         raise ExportError(
-            f"the model cannot be followed as a graph ({told(error)}): what it does depends on values that only a "
+            f"the model cannot be traced as a graph ({reason(error)}): what it does depends on values that only a "
             "run knows."
         ) from error
     program = _described(exported, example)
     if not fixed and (refused := _fixed(model, program)):
-        again = _rolled(exported, example, args, kwargs, shapes)
+        again = _rolled(model, exported, example)
         if again is None or _fixed(model, again):
             raise ExportError(refused)
         return again
     return program
 
 
-def _rolled(exported: ExportedProgram, example: Any, args: Any, kwargs: Any, shapes: Any) -> Program | None:
+def capture(model: nn.Module, example: Any) -> ExportedProgram:
+    """Torch's own trace, in which any length may vary that nothing holds."""
+    args, kwargs = arguments(example)
+    return torch.export.export(model, args, kwargs, dynamic_shapes=_shapes(model, example), strict=False)
+
+
+def _shapes(model: nn.Module, example: Any) -> dict[str, Any]:
+    args, kwargs = arguments(example)
+    bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
+    return {name: _any_length(value) for name, value in bound.items()}
+
+
+def _rolled(model: nn.Module, exported: ExportedProgram, example: Any) -> Program | None:
     """The same with its loop over time as a scan, traced again; None if that cannot be done."""
+    args, kwargs = arguments(example)
     try:
         with quietly():
             module = rolled(exported.module(check_guards=False))
             if module is None:
                 return None
+            shapes = _shapes(model, example)  # by the names of the model's own forward
             again = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
         return _described(again, example)
     except Exception:  # of torch's scan, which takes fewer programs than Python
         return None
 
 
-def any_length(value: Any) -> Any:
+def _any_length(value: Any) -> Any:
     """For every tensor inside, that all its axes may have any length."""
     if isinstance(value, Tensor):
         return dict.fromkeys(range(value.dim()), Dim.AUTO)
     if isinstance(value, Mapping):
-        return {key: any_length(each) for key, each in value.items()}
+        return {key: _any_length(each) for key, each in value.items()}
     if isinstance(value, tuple | list | States):
-        found = [any_length(each) for each in value]
+        found = [_any_length(each) for each in value]
         return tuple(found) if isinstance(value, tuple) else found
     return None
 
@@ -135,8 +138,8 @@ def _grown(model: nn.Module, example: Any) -> Any:
         with quiet(model), torch.no_grad():
             call(model, copy_example(example))
     except Exception as error:
-        raise ExportError(f"the model does not run on the example ({told(error)}). Give another example.") from error
-    tensors = [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
+        raise ExportError(f"the model does not run on the example ({reason(error)}). Give another example.") from error
+    tensors = tensors_of(example)
     ones = [(i, axis) for i, leaf in enumerate(tensors) for axis, size in enumerate(leaf.shape) if size == 1]
     grown: tuple[tuple[int, int], ...] = ()
     for place in ones:
@@ -146,6 +149,11 @@ def _grown(model: nn.Module, example: Any) -> Any:
                 grown = (*grown, place, *along)
                 break
     return longer(example, grown)
+
+
+def tensors_of(example: Any) -> list[Tensor]:
+    """The tensors that go in, in the order of ``Program.inputs``."""
+    return [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
 
 
 def longer(example: Any, places: Iterable[tuple[int, int]]) -> Any:
@@ -232,7 +240,7 @@ def _named(size: Any, names: Mapping[str, str]) -> str | int:
     return re.sub(r"[a-z]+\d+", lambda match: names.get(match[0], match[0]), str(size))
 
 
-def told(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """What went wrong, and where in the user's own code."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     place = user_place(error)

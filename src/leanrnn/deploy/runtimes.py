@@ -1,110 +1,143 @@
-"""The same file in several runtimes, timed in turns. No torch is loaded here, so that a fresh process shows what a
-runtime alone needs: ``python -m leanrnn.deploy.runtimes onnxruntime small.onnx 1 batch=10 time=30`` prints its peak."""
+"""What runs models: a table.
+
+No torch is loaded here before a runtime asks for it, so that a fresh process shows what another needs without it.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from leanrnn.deploy.files import Arrays, inputs_for, said, session
-from leanrnn.deploy.quietly import needed
-from leanrnn.environment import peak_bytes
+from leanrnn.deploy.files import Arrays, inputs_for
+from leanrnn.deploy.formats import metadata_of, runner_of
+from leanrnn.deploy.libraries import ONNX, OPENVINO, Extra, in_short
+from leanrnn.deploy.timing import peak_of_fresh_process
 from leanrnn.errors import ExportError
 
-__all__ = ["RUNTIMES", "caller", "in_turns", "installed", "peak_of_fresh_process", "quartiles", "timed"]
+if TYPE_CHECKING:
+    from torch import nn
 
-Key = TypeVar("Key", bound=Hashable)
-RUNTIMES = {"onnxruntime": ("onnx", "onnxruntime"), "openvino": ("openvino",)}
-"""And the packages they need."""
-WARM_UP, TURN = 2, 10
+__all__ = ["RUNTIMES", "File", "Runtime", "model_call", "session"]
 
-
-def installed(runtime: str) -> bool:
-    """Whether its packages are there."""
-    return all(importlib.util.find_spec(name) for name in RUNTIMES[runtime])
+Call: TypeAlias = Callable[[], Any]
+"""One run of a model; of a file it returns the outputs in order."""
 
 
-def caller(runtime: str, path: Path, inputs: Arrays, threads: int) -> Callable[[], Any]:
-    """A call of the file in a runtime; what it returns are the outputs in order."""
-    if runtime == "onnxruntime":
-        ready = session(path, threads)
-        return lambda: ready.run(None, inputs)
-    (openvino,) = needed("openvino")
+@dataclass(frozen=True)
+class Runtime:
+    """Something that runs models."""
+
+    reads: str
+    """What the files it opens end in: a key of ``FORMATS``."""
+    extra: Extra | None
+    """That brings it."""
+    open: Callable[[Path, Arrays, int | None], Call]
+    """A file, inputs and a number of threads (None: as many as it likes) become a call."""
+    bits: int = 32
+    """Of the weights in files that are made for it."""
+    in_process: bool = False
+    """Whether it runs a model as it is, without a file."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether its packages are there."""
+        return self.extra is None or not self.extra.missing
+
+
+def session(path: Path, threads: int | None = None) -> Any:
+    """The file, ready to run in onnxruntime: ``session(path).run(None, inputs)``."""
+    onnxruntime = ONNX.package("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what goes wrong is raised, and told once
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _onnxruntime(path: Path, inputs: Arrays, threads: int | None) -> Call:
+    ready = session(path, threads)
+    return lambda: ready.run(None, inputs)
+
+
+def _openvino(path: Path, inputs: Arrays, threads: int | None) -> Call:
+    openvino = OPENVINO.package("openvino")
+    # Else it computes in bfloat16 where a processor can, and is compared with numbers of single precision.
+    exact: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32"}
+    if threads is not None:
+        exact["INFERENCE_NUM_THREADS"] = threads
     try:
-        core = openvino.Core()
-        # Else it computes in bfloat16 where a processor can, and is compared with numbers of single precision.
-        exact = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
-        compiled = core.compile_model(str(path), "CPU", exact)
+        compiled = openvino.Core().compile_model(str(path), "CPU", exact)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ExportError(f"OpenVINO cannot read {path}: {reason}. Take onnxruntime.") from error
+        raise ExportError(f"OpenVINO cannot read {path}: {in_short(error)}. Take onnxruntime.") from error
     return lambda: list(compiled(inputs).values())
 
 
-def in_turns(
-    calls: Mapping[Key, Callable[[], object]],
-    seconds: float = 0.0,
-    *,
-    rounds: int = 1,
-    turn: int = TURN,
-    warm_up: int = WARM_UP,
-) -> dict[Key, list[float]]:
-    """Seconds of every call, in turns of several, so that a busy moment meets all of them, for so long and so many
-    rounds at the least. The first of a turn do not count: they find the caches, and threads that still spin, as another
-    model left them."""
-    spent: dict[Key, list[float]] = {key: [] for key in calls}
-    end = time.perf_counter() + seconds
-    while rounds > 0 or time.perf_counter() < end:
-        for key, call in calls.items():
-            for i in range(warm_up + turn):
-                began = time.perf_counter()
-                call()
-                if i >= warm_up:
-                    spent[key].append(time.perf_counter() - began)
-        rounds -= 1
-    return spent
+def _torch(path: Path, inputs: Arrays, threads: int | None) -> Call:
+    import torch
+
+    run, tensors = runner_of(path), [torch.from_numpy(each) for each in inputs.values()]
+    return _with_threads(lambda: [each.numpy() for each in run(tensors)], threads)
 
 
-def quartiles(seconds: list[float]) -> tuple[float, float, float]:
-    """First, second (the median) and third."""
-    low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
-    return low, middle, high
+def _with_threads(call: Call, threads: int | None) -> Call:
+    """Torch has one number of threads for all models: every call sets its own."""
+    import torch
+
+    def once() -> Any:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        return call()
+
+    return once
 
 
-def timed(
-    model: str, runtime: str, threads: int, seconds: list[float], file_bytes: int, peak_bytes: int
-) -> dict[str, Any]:
-    """What was measured of a file, as plain data: the row of a table or of a report."""
-    low, middle, high = quartiles(seconds)
-    return {
-        "model": model, "runtime": runtime, "threads": threads, "milliseconds": middle * 1e3,
-        "quartiles": (low * 1e3, high * 1e3), "calls": len(seconds), "file_bytes": file_bytes, "peak_bytes": peak_bytes,
-    }  # fmt: skip
+RUNTIMES = {
+    "torch": Runtime(".pt2", None, _torch, in_process=True),
+    "onnxruntime": Runtime(".onnx", ONNX, _onnxruntime),
+    "int8": Runtime(".onnx", ONNX, _onnxruntime, bits=8),
+    "openvino": Runtime(".onnx", OPENVINO, _openvino),
+}
+"""By the name on the command line; ``int8`` is onnxruntime with a file in eight bits."""
 
 
-def peak_of_fresh_process(runtime: str, path: Path, threads: int, sizes: Mapping[str, int]) -> int:
-    """Of a process that does nothing but load the file and run it a few times."""
-    words = [f"{name}={size}" for name, size in sizes.items()]
-    command = [sys.executable, "-m", "leanrnn.deploy.runtimes", runtime, str(path), str(threads), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ExportError(f"{runtime} failed in a fresh process: {(done.stderr.splitlines() or ['no word'])[-1]}")
-    return int(done.stdout)
+@dataclass(frozen=True)
+class File:
+    """An exported file in a runtime, with lengths for what goes in. ::
+
+    File(Path("small.onnx"), "onnxruntime", {"batch": 10, "time": 30}).caller(threads=1)()
+    """
+
+    path: Path
+    runtime: str
+    sizes: Mapping[str, int]
+
+    def caller(self, threads: int) -> Call:
+        """A call with inputs of chance, the same for every runtime."""
+        inputs = inputs_for(metadata_of(self.path), self.sizes)
+        return RUNTIMES[self.runtime].open(self.path, inputs, threads)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the file."""
+        return self.path.stat().st_size
+
+    def peak_bytes(self, threads: int) -> int:
+        """The largest memory of a process that does nothing but load the file and run it a few times."""
+        words = [f"{name}={size}" for name, size in self.sizes.items()]
+        return peak_of_fresh_process("leanrnn.deploy.peak", self.runtime, str(self.path), str(threads), *words)
 
 
-def _main(runtime: str, path: str, threads: str, *words: str) -> None:
-    sizes = {name: int(size) for name, size in (word.split("=") for word in words)}
-    call = caller(runtime, Path(path), inputs_for(said(Path(path)), sizes), int(threads))
-    for _ in range(WARM_UP):
-        call()
-    print(peak_bytes())
+def model_call(model: nn.Module, example: Any, threads: int) -> Call:
+    """A call of a model as it is, in PyTorch."""
+    import torch
 
+    from leanrnn.running import call
 
-if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    def once() -> Any:
+        with torch.inference_mode():
+            return call(model, example)
+
+    model.eval()
+    return _with_threads(once, threads)

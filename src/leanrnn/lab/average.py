@@ -1,6 +1,6 @@
-"""A second set of weights that follows the first slowly: the noise of single steps is not in it.
+"""A second set of weights, the average of the first over the last steps: the noise of single steps is not in it.
 
-At a high learning rate the average is better than the weights it follows, so training can stay there for longer.
+At a high learning rate the average is better than the weights it is of, so training can stay there for longer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-__all__ = ["average_of", "follow_", "put_back_", "stored"]
+__all__ = ["average_of", "put_back_", "stored", "update_"]
 
 Module = TypeVar("Module", bound=nn.Module)
 PREFIX = "average."
@@ -27,10 +27,10 @@ def average_of(model: Module, shared: Mapping[int, object] | None = None) -> Mod
 
 
 @torch.no_grad()
-def follow_(average: nn.Module, model: nn.Module, keep: float) -> None:
+def update_(average: nn.Module, model: nn.Module, keep: float) -> None:
     """Let the average keep this part of itself, and take the rest from the model. ::
 
-    follow_(average, model, 0.999)  # after every step of the optimizer
+    update_(average, model, 0.999)  # after every step of the optimizer
     """
     pairs = zip(average.parameters(), model.parameters(), strict=True)
     kept, now = zip(*((a, p) for a, p in pairs if p.requires_grad), strict=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leanrnn.errors import RunError
 
-__all__ = ["cache", "digest", "locked", "to_disk", "told", "write_whole"]
+__all__ = ["cache", "digest", "locked", "plain_errors", "to_disk", "write_whole"]
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -53,7 +53,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def told(folder: Path) -> Iterator[None]:
+def plain_errors(folder: Path) -> Iterator[None]:
     """Failures of the disk in plain words."""
     try:
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from leanrnn.errors import RunError
-from leanrnn.lab.language.config import Precision
+from leanrnn.lab.sparse_settings import Precision
 
 __all__ = ["has_bfloat16", "products"]
 

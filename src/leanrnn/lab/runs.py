@@ -24,12 +24,12 @@ from torch import Tensor, nn
 from leanrnn import save
 from leanrnn.environment import environment
 from leanrnn.errors import RunError
-from leanrnn.lab.disk import digest, locked, to_disk, told, write_whole
+from leanrnn.lab.disk import digest, locked, plain_errors, to_disk, write_whole
 from leanrnn.surgery import write_tensors
 
 __all__ = ["Run", "Saved", "model_file"]
 
-KEPT = 2
+CHECKPOINTS = 2
 """Checkpoints that stay: the newest, and one to fall back on."""
 TENSORS, MODEL, REST = "tensors.safetensors", "model.safetensors", "rest.json"
 
@@ -69,9 +69,9 @@ class Run:
         ``started`` may differ from start to start, and is kept with the environment; ``defaults`` are what settings
         were before there was a name for them."""
         run = cls(folder)
-        with told(folder):
+        with plain_errors(folder):
             run.checkpoints.mkdir(parents=True, exist_ok=True)
-        with locked(folder / "lock"), told(folder):
+        with locked(folder / "lock"), plain_errors(folder):
             run._agree(settings, defaults or {})
             run._tidy()
             with (folder / "environment.jsonl").open("a", encoding="utf-8") as file:
@@ -117,13 +117,13 @@ class Run:
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
-        for old in self._found()[:-KEPT]:
+        for old in self._numbered()[:-CHECKPOINTS]:
             shutil.rmtree(old, ignore_errors=True)
 
     def latest(self) -> Saved | None:
         """The newest checkpoint that is whole. What came after it, damaged files and metrics alike, is removed: it
         will be made again."""
-        for place in reversed(self._found()):
+        for place in reversed(self._numbered()):
             try:
                 rest = json.loads((place / REST).read_text(encoding="utf-8"))
                 if any(digest(place / name) != wanted for name, wanted in rest["digests"].items()):
@@ -148,7 +148,7 @@ class Run:
         path = self.folder / "result.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
-    def _found(self) -> list[Path]:
+    def _numbered(self) -> list[Path]:
         return sorted(path for path in self.checkpoints.iterdir() if path.name.isdigit())
 
     def _tidy(self) -> None:

@@ -30,7 +30,7 @@ def changed(config: Settings, data: Mapping[str, Any], where: str) -> Settings:
     for name, value in data.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(known)}."
+            hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(sorted(known))}."
             raise ConfigError(f"{where}: there is no setting {name!r}.{hint}")
         values[name] = _as(hints[name], value, f"{where}: {name}")
     return cast(Settings, replace(given, **values))

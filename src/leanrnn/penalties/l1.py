@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.norms import Biases
-from leanrnn.penalties.group_lasso import Amount, amount_for, dense_grad, select
+from leanrnn.penalties.base import Amount, Penalty, dense_grad, select, trainable
 
 __all__ = ["L1"]
 
 
-class L1:
+class L1(Penalty):
     """Sum of the magnitudes of single weights: the paper's comparison, which removes weights but hardly any component.
 
     ::
@@ -50,23 +48,14 @@ class L1:
     @torch.no_grad()
     def add_gradient_(self, strength: Amount) -> None:
         """Add ``strength`` times the sign of every weight to ``.grad``; the gradient at zero is zero."""
-        for name, p, amount in self._with_amount(strength):
+        for name, p, amount in trainable(self._selected(), strength):
             dense_grad(name, p).add_(p.sign().mul_(amount))
 
     @torch.no_grad()
     def proximal_(self, step: Amount) -> None:
         """Move every weight towards zero by ``step`` and stop there: the exact proximal step."""
-        for _, p, amount in self._with_amount(step):
+        for _, p, amount in trainable(self._selected(), step):
             p.copy_(p.abs().sub_(amount).clamp_min_(0).copysign_(p))
-
-    def cut_(self, masks: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Nothing to keep: the parameters are looked up by name."""
-
-    def _with_amount(self, amount: Amount) -> Iterator[tuple[str, Tensor, float | Tensor]]:
-        for name, p in self._selected().items():
-            mine = amount_for(amount, p)
-            if p.requires_grad and mine is not None:
-                yield name, p, mine
 
     def _selected(self) -> dict[str, Tensor]:
         return select(self.groups, self.patterns, self.biases)

@@ -12,14 +12,23 @@ from torch.utils import _pytree as pytree
 
 from leanrnn.layers import States
 
-__all__ = ["call", "leaves"]
+__all__ = ["arguments", "call", "leaves"]
 
 
 def call(model: nn.Module, example: Any) -> Any:
     """``model`` on ``example``: a tensor, a tuple of positional inputs or a mapping of keyword inputs."""
+    args, kwargs = arguments(example)
+    return model(*args, **kwargs)
+
+
+def arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword inputs of a call. ::
+
+    args, kwargs = arguments({"words": words, "lengths": lengths})
+    """
     if isinstance(example, Mapping):
-        return model(**example)
-    return model(*example) if _positional(example) else model(example)
+        return (), dict(example)
+    return (tuple(example) if _positional(example) else (example,)), {}
 
 
 def leaves(value: Any, states: Callable[[States], list[Tensor]] = list) -> list[Tensor]:

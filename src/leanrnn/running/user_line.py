@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from pathlib import Path
 
 import torch
 
-__all__ = ["user_line", "user_place"]
+__all__ = ["place_in_trace", "user_line", "user_place"]
 
 _LIBRARIES = (Path(__file__).parents[1], Path(torch.__file__).parent)
 _STANDARD = Path(sysconfig.get_paths()["stdlib"])
@@ -29,6 +30,13 @@ def user_place(error: BaseException) -> str | None:
         if path.exists() and not _is_library(path):
             return f"{frame.filename}:{frame.lineno}, in {frame.name}"
     return None
+
+
+def place_in_trace(trace: str) -> str | None:
+    """The same in a traceback that is text, such as a node of a traced graph has; ``None`` if it has no user's line."""
+    frames = re.findall(r'File "([^"]+)", line (\d+), in (\w+)', trace)
+    own = [frame for frame in frames if not _is_library(Path(frame[0]))]
+    return "{}:{}, in {}".format(*own[-1]) if own else None
 
 
 def _is_library(path: Path) -> bool:

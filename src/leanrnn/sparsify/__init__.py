@@ -1,13 +1,14 @@
 """Training with a penalty, thresholds and compaction, from inside the optimizer's own step."""
 
 from leanrnn.sparsify.sparsifier import Sparsifier
-from leanrnn.sparsify.strength import constant, linear_ramp, off_from
+from leanrnn.sparsify.strength import Strength, constant, linear_ramp, off_from
 from leanrnn.sparsify.thresholds import ElementThreshold, GroupThreshold, choose_threshold
 
 __all__ = [
     "ElementThreshold",
     "GroupThreshold",
     "Sparsifier",
+    "Strength",
     "choose_threshold",
     "constant",
     "linear_ramp",

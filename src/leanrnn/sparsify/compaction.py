@@ -15,10 +15,10 @@ from leanrnn.errors import GroupsError
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups, Indices, index_tensor, named_tensors
 from leanrnn.layers.states import Former, compose
-from leanrnn.sparsify.optimizers import check_state, follow_
+from leanrnn.sparsify.optimizers import check_state, replace_parameters_
 from leanrnn.surgery.cut import cut_
 
-__all__ = ["Compaction", "Memory", "copy_root", "cut_everywhere_", "distributed"]
+__all__ = ["Compaction", "PastCuts", "copy_root", "cut_everywhere_", "distributed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ def cut_everywhere_(groups: Groups, masks: Masks, copies: Sequence[nn.Module], o
     for root in roots:
         cut_(root, groups, masks, plain=False)
     for optimizer in optimizers:
-        follow_(optimizer, replaced)
+        replace_parameters_(optimizer, replaced)
 
 
-class Memory:
-    """Remembers every cut of every layer, so that a state made before it can be cut too."""
+class PastCuts:
+    """Every cut there was of every layer, so that a state made before it can be cut too."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups

@@ -1,4 +1,4 @@
-"""Directions under a weight normalisation: their length is free, so it is held, or a penalty acts on nothing else."""
+"""Directions under a weight normalisation: their length is free, so it is fixed, or a penalty acts on nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Directions"]
 
 
 class Directions:
-    """The direction tensors that have strips in the groups, found again when the groups were cut.
+    """The direction tensors that have strips in the groups, looked up again when the groups were cut.
 
     Shrinking a direction as a whole changes nothing in what it stands for, so a penalty would do just that, down to
     where a threshold leaves no direction at all. At unit length a penalty can only choose between components. ::
@@ -26,7 +26,7 @@ class Directions:
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
         self._layers: tuple[Layer, ...] = ()
-        self._found: list[tuple[str, int]] = []
+        self._named: list[tuple[str, int]] = []
 
     @torch.no_grad()
     def unit_(self, only: Container[Tensor]) -> None:
@@ -34,8 +34,8 @@ class Directions:
         if self._groups.layers is not self._layers:
             self._layers = self._groups.layers
             names = {strip.tensor for layer in self._layers for strip in layer.strips}
-            self._found = [(name, dim) for name, dim in _directions(self._groups.model) if name in names]
-        for name, dim in self._found:
+            self._named = [(name, dim) for name, dim in _directions(self._groups.model) if name in names]
+        for name, dim in self._named:
             direction = self._groups.model.get_parameter(name)
             if direction.requires_grad and direction in only:
                 others = [d for d in range(direction.dim()) if d != dim]

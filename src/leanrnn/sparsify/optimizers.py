@@ -1,4 +1,5 @@
-"""What a step hook has to know of optimizers: which parameters, how far a step goes, and how to follow a cut."""
+"""What a step hook has to know of optimizers: which parameters it has, how far a step goes, and how they
+are replaced in it."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from leanrnn.groups.groups import index_tensor
 from leanrnn.surgery.cut import Replaced
 
 __all__ = [
-    "check_held",
+    "check_parameters",
     "check_state",
     "closure_then",
-    "follow_",
     "gradient_amounts",
-    "held",
+    "parameters_of",
     "proximal_amounts",
+    "replace_parameters_",
     "unwrapped",
 ]
 
@@ -31,18 +32,18 @@ def unwrapped(optimizer: Optimizer) -> Optimizer:
     return unwrapped(inner) if isinstance(inner, Optimizer) else optimizer
 
 
-def held(optimizer: Optimizer) -> set[Tensor]:
+def parameters_of(optimizer: Optimizer) -> set[Tensor]:
     """The parameters of all its groups."""
     return {p for group in optimizer.param_groups for p in group["params"]}
 
 
-def check_held(optimizers: Sequence[Optimizer], wanted: Mapping[str, Tensor]) -> None:
+def check_parameters(optimizers: Sequence[Optimizer], wanted: Mapping[str, Tensor]) -> None:
     """Every trainable parameter that is wanted has to be in one of the optimizers."""
-    known = {p for optimizer in optimizers for p in held(optimizer)}
+    known = {p for optimizer in optimizers for p in parameters_of(optimizer)}
     for name, parameter in wanted.items():
         if parameter.requires_grad and parameter not in known:
             raise GroupsError(
-                f"no attached optimizer holds {name!r}. Give the optimizer all parameters that are in groups, "
+                f"{name!r} is in no attached optimizer. Give the optimizer all parameters that are in groups, "
                 "freeze this one with requires_grad_(False), or leave its layer out in discover."
             )
 
@@ -97,11 +98,11 @@ def check_state(optimizers: Iterable[Optimizer], parameters: Mapping[str, Tensor
                     )
 
 
-def follow_(optimizer: Optimizer, replaced: Sequence[Replaced]) -> None:
-    """Let an optimizer hold the new parameters in place of the old: groups and state, cut the same way."""
+def replace_parameters_(optimizer: Optimizer, replaced: Sequence[Replaced]) -> None:
+    """Put the new parameters in place of the old: in the groups of an optimizer and in its state, cut the same way."""
     by_old = {id(item.old): item for item in replaced}
     for group in optimizer.param_groups:
-        # The list itself is kept: schedulers and wrappers hold on to it.
+        # The same list, not another: schedulers and wrappers have it too.
         group["params"][:] = [by_old[id(p)].new if id(p) in by_old else p for p in group["params"]]
     for item in replaced:
         state = optimizer.state.pop(item.old, None)

@@ -14,27 +14,26 @@ from torch.utils.hooks import RemovableHandle
 from leanrnn.errors import GroupsError
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
-from leanrnn.penalties.group_lasso import GroupLasso, Penalty, select
-from leanrnn.penalties.l1 import L1
-from leanrnn.sparsify.compaction import Compaction, Memory, copy_root, cut_everywhere_, distributed
+from leanrnn.penalties import PENALTIES, Penalty
+from leanrnn.penalties.base import select
+from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_, distributed
 from leanrnn.sparsify.directions import Directions
 from leanrnn.sparsify.optimizers import (
-    check_held,
+    check_parameters,
     closure_then,
     gradient_amounts,
-    held,
+    parameters_of,
     proximal_amounts,
     unwrapped,
 )
+from leanrnn.sparsify.state import FORMAT, check_alike, restore_, saved, upgraded
 from leanrnn.sparsify.status import Status, layer_status
-from leanrnn.sparsify.strength import Schedule, as_schedule
+from leanrnn.sparsify.strength import Strength, as_strength
 from leanrnn.sparsify.thresholds import Threshold, as_thresholds
 
 __all__ = ["Sparsifier"]
 
-FORMAT = 1
 Mode = Literal["gradient", "proximal", "loss"]
-PENALTIES: Mapping[str, type[GroupLasso] | type[L1]] = {"group_lasso": GroupLasso, "l1": L1}
 
 
 class Sparsifier:
@@ -51,11 +50,12 @@ class Sparsifier:
 
     Args:
         groups: what ``discover`` found; it shrinks along with the model.
-        strength: weight of the penalty, a number or a schedule (``linear_ramp(2e-3, 1000)``), relative to the loss as
-            the loop computes it: for a mean over time steps divide the strength for a sum over them by their number.
+        strength: weight of the penalty, a number, a function of the step (``linear_ramp(2e-3, 1000)``) or a
+            :class:`~leanrnn.Strength` of your own, relative to the loss as the loop computes it: for a mean over time
+            steps divide the strength for a sum over them by their number.
         threshold: a number is the paper's element-wise tau (1e-4 is its choice for language models); or an
             ``ElementThreshold``, a ``GroupThreshold``, several of them, None for none.
-        penalty: "group_lasso", "l1", or an object with the methods of :class:`leanrnn.penalties.group_lasso.Penalty`.
+        penalty: "group_lasso", "l1", or a :class:`~leanrnn.Penalty`.
         mode: how the penalty acts. "gradient" adds its gradient when the optimizer steps, after any clipping.
             "proximal" shrinks the groups after the step, by the learning rate of each parameter times the strength
             (also under Adam, whose own scaling of the step is not applied to it). "loss" leaves it to the loop,
@@ -69,31 +69,29 @@ class Sparsifier:
         self,
         groups: Groups,
         *,
-        strength: float | Schedule,
+        strength: float | Callable[[int], float] | Strength,
         threshold: float | Threshold | Sequence[Threshold] | None = 1e-4,
         penalty: str | Penalty = "group_lasso",
         mode: Mode = "gradient",
     ) -> None:
         if mode not in ("gradient", "proximal", "loss"):
             raise GroupsError(f"there is no mode {mode!r}. Choose gradient, proximal or loss.")
-        if isinstance(penalty, str) and penalty not in PENALTIES:
-            raise GroupsError(f"there is no penalty {penalty!r}. Choose {' or '.join(PENALTIES)}, or give an object.")
         self.groups, self.mode = groups, mode
-        self.penalty: Penalty = PENALTIES[penalty](groups) if isinstance(penalty, str) else penalty
-        self.schedule, self._number = as_schedule(strength), None if callable(strength) else float(strength)
-        self.thresholds = as_thresholds(threshold)
+        self.penalty, self.thresholds = _as_penalty(penalty, groups), as_thresholds(threshold)
+        self._strength = as_strength(strength)
         self.steps = 0
         """Optimizer steps seen so far."""
         self.optimizers: list[Optimizer] = []
         self.copies: list[nn.Module] = []
         self._handles: list[RemovableHandle] = []
-        self._tell: Callable[[Compaction], object] | None = None
-        self._every, self._memory, self._directions = 0, Memory(groups), Directions(groups)
+        self._every = 0
+        self._after_compaction: Callable[[Compaction], object] | None = None
+        self._past_cuts, self._directions = PastCuts(groups), Directions(groups)
 
     @property
     def strength(self) -> float:
         """The strength of the next step."""
-        return self.schedule(self.steps)
+        return self._strength.at(self.steps, self.groups)
 
     @property
     def touches(self) -> list[str]:
@@ -110,13 +108,13 @@ class Sparsifier:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
         given = [optimizer] if isinstance(optimizer, Optimizer) else optimizer
         optimizers = [unwrapped(item) for item in given]
-        check_held(optimizers, select(self.groups))
+        check_parameters(optimizers, select(self.groups))
         for copy in copies:
             copy_root(copy, self.groups)
         self.optimizers, self.copies = optimizers, list(copies)
         for item in optimizers:
-            self._handles.append(item.register_step_pre_hook(self._before))
-            self._handles.append(item.register_step_post_hook(self._after))
+            self._handles.append(item.register_step_pre_hook(self._before_step))
+            self._handles.append(item.register_step_post_hook(self._after_step))
         return self
 
     def detach(self) -> None:
@@ -163,7 +161,7 @@ class Sparsifier:
                     "compaction by itself would leave DistributedDataParallel with the old parameters. "
                     "Give compact(every=..., after=...) a function that wraps the model again."
                 )
-            self._every, self._tell = every, after
+            self._every, self._after_compaction = every, after
         return self._compact()
 
     def _compact(self) -> Compaction:
@@ -172,8 +170,9 @@ class Sparsifier:
         if any(len(gone) for gone in removed.values()):
             cut_everywhere_(groups, masks, self.copies, self.optimizers)
             self.penalty.cut_(masks)
-            self._memory.record(masks)
+            self._past_cuts.record(masks)
             groups.layers = groups.cut(masks)
+        self._strength.compacted(self.steps, groups)
         return Compaction(self.steps, removed, groups.widths)
 
     def cut_state(self, state: Any, layer: str | None = None) -> Any:
@@ -186,44 +185,34 @@ class Sparsifier:
             state = sparsifier.cut_state(state)
             h = sparsifier.cut_state(h, layer="cell")
         """
-        return self._memory.cut(state, layer)
+        return self._past_cuts.cut(state, layer)
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps, settings and widths as plain data."""
-        sizes = self.penalty.sizes if isinstance(self.penalty, GroupLasso) else {}
+        """Steps, settings, widths, and what penalty and strength have to keep, as plain data."""
         return {
             "format": FORMAT,
             "steps": self.steps,
-            "strength": self._number,
+            "strength": saved(self._strength),
             "mode": self.mode,
-            "penalty": type(self.penalty).__name__,
-            "sizes": sizes,
+            "penalty": saved(self.penalty),
             "threshold": [threshold.settings() for threshold in self.thresholds],
             "every": self._every,
             "widths": self.groups.widths,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another sparsifier stopped: its count of steps, and compaction by itself.
+        """Go on where another sparsifier stopped: its count of steps, compaction by itself, penalty and strength.
 
-        Strength and thresholds stay those given at construction, so that a run can go on with others. Penalty, mode
-        and the widths of the model have to be those of the state.
+        Strength and thresholds are those given at construction, so that a run can go on with others; a strength of the
+        same kind goes on from its state. Penalty, mode and the widths of the model have to be those of the state.
         """
-        if self.state_dict().keys() - state.keys() or state["format"] > FORMAT:
-            raise GroupsError("this is not the state of a sparsifier of this version. Use what state_dict() returned.")
-        if state["widths"] != self.groups.widths:
-            raise GroupsError(
-                f"the state is of widths {state['widths']}, the model has {self.groups.widths}. "
-                "Rebuild the model at the widths it was saved with (leanrnn.load), then load the state."
-            )
-        for key, own in (("mode", self.mode), ("penalty", type(self.penalty).__name__)):
-            if state[key] != own:
-                raise GroupsError(f"the state is of {key} {state[key]!r}, this one has {own!r}. Build it alike.")
+        state = upgraded(state)
+        check_alike(state, self.state_dict())
         self.steps, self._every = int(state["steps"]), int(state["every"])
-        if isinstance(self.penalty, GroupLasso):
-            self.penalty.set_sizes(state["sizes"])
+        restore_(self.penalty, state["penalty"])
+        restore_(self._strength, state["strength"])
 
-    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         """Before a step: the gradient of the penalty."""
         if self.mode == "gradient" and self.strength:
             act = partial(self._add_gradient, optimizer)
@@ -233,11 +222,11 @@ class Sparsifier:
     def _add_gradient(self, optimizer: Optimizer) -> None:
         self.penalty.add_gradient_(gradient_amounts(optimizer, self.strength))
 
-    def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """After a step: the proximal step, the thresholds, and compaction when it is time for it."""
         if self.mode == "proximal" and self.strength:
             self.penalty.proximal_(proximal_amounts(optimizer, self.strength))
-        mine = held(optimizer)
+        mine = parameters_of(optimizer)
         self._directions.unit_(mine)
         for threshold in self.thresholds:
             threshold.apply_(self.groups, mine)
@@ -246,5 +235,15 @@ class Sparsifier:
         self.steps += 1
         if self._every and self.steps % self._every == 0:
             record = self._compact()
-            if record and self._tell is not None:
-                self._tell(record)
+            if record and self._after_compaction is not None:
+                self._after_compaction(record)
+
+
+def _as_penalty(penalty: str | Penalty, groups: Groups) -> Penalty:
+    """A name becomes the penalty of that name over the groups."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    if penalty not in PENALTIES:
+        names = " or ".join(PENALTIES)
+        raise GroupsError(f"there is no penalty {penalty!r}. Choose {names}, or derive one from leanrnn.Penalty.")
+    return PENALTIES[penalty](groups)

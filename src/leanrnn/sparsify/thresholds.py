@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from leanrnn.errors import GroupsError
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.norms import Biases, GroupIndex, counting, is_weight
-from leanrnn.penalties.group_lasso import select
+from leanrnn.penalties.base import select
 
 __all__ = ["ElementThreshold", "GroupThreshold", "Threshold", "as_thresholds", "choose_threshold"]
 

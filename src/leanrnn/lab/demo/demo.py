@@ -28,7 +28,7 @@ from leanrnn.lab.language.model import load_language_model
 from leanrnn.lab.language.text import Text, read
 from leanrnn.lab.runs import Run
 
-__all__ = ["CONFIGS", "run"]
+__all__ = ["CONFIGS", "demonstrate"]
 
 DENSE = Config(
     corpus="python", vocabulary=2000, embedding=200, widths=(200, 200), window=35, epochs=5, schedule="line",
@@ -72,10 +72,10 @@ class Side:
         )
 
 
-def run(out: Path, *, threads: int | None = None, seed: int = 1, epochs: int | None = None) -> dict[str, Any]:
+def demonstrate(out: Path, *, threads: int | None = None, seed: int = 1, epochs: int | None = None) -> dict[str, Any]:
     """The whole story; what is left behind is in ``out``. Interrupted, it goes on where it was. ::
 
-    run(Path("leanrnn-demo"))["lean"]["valid"]
+    demonstrate(Path("leanrnn-demo"))["lean"]["valid"]
     """
     if threads is not None:
         torch.set_num_threads(threads)

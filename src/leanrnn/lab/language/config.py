@@ -1,25 +1,22 @@
-"""All settings of a training run in one flat record; a recipe is a complete one with a name."""
+"""All settings of a run of a language model in one flat record; a recipe is a complete one with a name."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from leanrnn.errors import ConfigError
-from leanrnn.lab.settings import changed
+from leanrnn.lab.sparse_settings import SparseSettings, check_at_least_one, check_not_negative, check_positive
 
-__all__ = ["Cell", "Config", "Precision"]
+__all__ = ["Cell", "Config"]
 
 Corpus = Literal["ptb", "text", "python"]
 Rate = Literal["decay", "thirds", "line"]
 Cell = Literal["lstm", "gru", "rnn", "rhn"]
-Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(SparseSettings):
     """What a run depends on. The defaults are the paper's small language model, dense. ::
 
     replace(RECIPES["ptb-lstm-small-iss"], strength=3e-3, seed=2)
@@ -47,8 +44,6 @@ class Config:
     init: float = 0.1
     """Weights start uniform between minus and plus this, biases of LSTM, GRU and RNN at zero, those of the transform
     gates of a Recurrent Highway Network at -2."""
-    keep: float = 1.0
-    """Probability that a number survives dropout, between the layers and around them."""
     drop_word: float = 0.0
     """Probability that a word is dropped, wherever it stands in a window."""
     drop_input: float = 0.0
@@ -67,12 +62,8 @@ class Config:
 
     epochs: int = 13
     """Passes over the training text."""
-    batch: int = 20
-    """Streams read side by side."""
     window: int = 20
     """Tokens from one update to the next, over which gradients flow; the loss is their sum."""
-    rate: float = 1.0
-    """Learning rate of plain SGD."""
     schedule: Rate = "decay"
     """decay: constant, then times `decay` every epoch; thirds: a tenth after every third of the epochs, as the paper's
     source does in its sparse runs; line: constant, then down to zero in a line."""
@@ -84,51 +75,23 @@ class Config:
     """Largest norm of all gradients together."""
     l2: float = 0.0
     """Weight of half the square of all parameters in the loss."""
-    average: float = 0.0
-    """Part that an average of the weights, which is what is judged and kept, keeps of itself at every step; 0: none.
-    In a sparse run it begins with the epochs in which survivors recover."""
     best: bool = False
     """Keep the model of the epoch with the best validation perplexity; otherwise that of the last."""
-    seed: int = 1
-    """Of the first weights and of dropout."""
-    precision: Precision = "float32"
-    """Of products of matrices in training; bfloat16 is faster where a processor has it. All else stays float32."""
 
-    strength: float = 0.0
-    """Weight of the penalty; 0 is a dense run."""
     penalty: Literal["group_lasso", "l1"] = "group_lasso"
     """What is penalised: groups as a whole, or single weights."""
-    mode: Literal["loss", "gradient", "proximal"] = "loss"
-    """loss: part of the loss, clipped with it, as in the paper; gradient: added after clipping; proximal: a step of its
-    own after the optimizer's."""
     scope: Literal["recurrent", "all"] = "recurrent"
-    """Which widths are learned: those of the layers, or that of the embedding too."""
-    by_cost: bool = False
-    """Weigh the penalty of a layer by the root of the mult-adds that go with one component; the dearest has 1."""
-    threshold: float = 1e-4
-    """Weights of smaller magnitude become zero after every step."""
     everywhere: bool = True
     """The threshold is for all parameters, as in the paper's language model; otherwise for weights in groups alone."""
-    group_threshold: float = 0.0
-    """Groups of smaller norm become zero as a whole after every step."""
-    ramp: float = 0.0
-    """Epochs over which the strength rises from zero."""
-    penalised: int = 0
-    """Epochs with the penalty; in the rest, if there are more, the survivors recover. 0: all of them."""
-    afterwards: float = 0.0
-    """Part of the strength that stays on while they recover, to keep the model from learning by heart."""
-    compact: int = 0
-    """Steps from one removal of the dead to the next; 0: only at the end."""
     keep_widths: tuple[int, ...] = ()
     """Cut the model to these widths before training, by the norms of its groups; needs a run to start from."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least_one(self, "embedding", "depth", "epochs", "window", "vocabulary")
+        check_positive(self, "clip", "init", "decay")
+        check_not_negative(self, "constant", "l2")
         _check(self)
-
-    @property
-    def sparse(self) -> bool:
-        """Whether there is a penalty."""
-        return self.strength > 0
 
     def rate_at(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
@@ -153,29 +116,13 @@ class Config:
         """The epoch with which the average of the weights begins; -1 for never."""
         return self.recovers_from if self.average else -1
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; :meth:`from_json` reads it back."""
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Config:
-        """The settings of a run folder, or of a TOML file."""
-        return changed(cls(), data, "these settings")
-
 
 def _check(config: Config) -> None:
     """Refuse settings no run can have."""
-    for name in ("embedding", "depth", "epochs", "batch", "window", "vocabulary"):
-        if getattr(config, name) < 1:
-            raise ConfigError(f"{name} is {getattr(config, name)}. Give at least 1.")
     if not config.widths or min(config.widths) < 1:
         raise ConfigError(f"widths are {config.widths}. Give at least one layer of at least one unit.")
     if min(config.keep_widths, default=1) < 1:
         raise ConfigError(f"keep_widths are {config.keep_widths}. Keep at least one unit of every layer.")
-    if not 0 < config.keep <= 1:
-        raise ConfigError(f"keep is {config.keep}. Give a probability above 0; 1 is no dropout.")
-    if not 0 <= config.average < 1:
-        raise ConfigError(f"average is {config.average}. Give a part below 1; 0 is no average.")
     for name in ("drop_word", "drop_input", "drop_hidden", "drop_output"):
         if not 0 <= (p := getattr(config, name)) * config.drop_factor < 1 or p < 0:
             raise ConfigError(f"{name} is {p}, times {config.drop_factor}. Give a probability below 1; 0 is none.")
@@ -192,11 +139,3 @@ def _check(config: Config) -> None:
         )
     if not 0 < config.held_out < 0.5:
         raise ConfigError(f"held_out is {config.held_out}. Give a part between 0 and one half.")
-    for name in (
-        "strength", "threshold", "group_threshold", "ramp", "compact", "penalised", "afterwards", "constant", "l2",
-    ):  # fmt: skip
-        if not 0 <= getattr(config, name) < math.inf:
-            raise ConfigError(f"{name} is {getattr(config, name)}. Give 0 or a positive number.")
-    for name in ("rate", "clip", "init", "decay"):
-        if not 0 < getattr(config, name) < math.inf:
-            raise ConfigError(f"{name} is {getattr(config, name)}. Give a positive number.")

@@ -18,10 +18,11 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.errors import RunError
-from leanrnn.lab.average import follow_
-from leanrnn.lab.events import Epoch, Interval, check_finite
+from leanrnn.lab.average import update_
+from leanrnn.lab.events import Epoch, Interval
+from leanrnn.lab.job import judging
 from leanrnn.lab.language.config import Config
-from leanrnn.lab.language.job import Job, begun, resumed, saved
+from leanrnn.lab.language.job import LanguageJob, begun, resumed, save
 from leanrnn.lab.language.model import LanguageModel, detached, drops, load_language_model
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import Text, streams, windows
@@ -65,7 +66,7 @@ def train(
             if job.window == per_epoch:
                 break  # what follows is saved with the epoch
             if (ended := stopped()) or time.monotonic() - last > save_seconds:
-                saved(job, run, job.epoch * per_epoch + job.window)
+                save(job, run, job.epoch * per_epoch + job.window)
                 last = time.monotonic()
                 if ended:
                     return
@@ -73,7 +74,7 @@ def train(
         if config.best and event.valid <= min(job.valid):
             leanrnn.save(job.judged, run.folder / BEST, about=job.about)
         run.log({"kind": "epoch", **asdict(event)})
-        saved(job, run, job.epoch * per_epoch)
+        save(job, run, job.epoch * per_epoch)
         last = time.monotonic()
         yield event
         if stopped():
@@ -90,7 +91,7 @@ def _long_enough(tokens: Tensor, config: Config, part: str) -> None:
         )
 
 
-def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[Interval | None]:
+def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> Iterator[Interval | None]:
     """What is left of an epoch; after every window an interval, or None where there is nothing to tell."""
     if job.window == 0:
         # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
@@ -123,7 +124,7 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         optimizer.step()
         if job.average is not None:
             done = (job.epoch - config.averaged_from) * per_epoch + i
-            follow_(job.average, model, min(config.average, (done + 1) / (done + 10)))  # at first it forgets faster
+            update_(job.average, model, min(config.average, (done + 1) / (done + 10)))  # at first it forgets faster
         job.state = detached(state)
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
@@ -134,73 +135,63 @@ def _epoch(job: Job, config: Config, rows: Tensor, per_epoch: int) -> Iterator[I
         yield _interval(job, config, per_epoch, losses) if tell else None
 
 
-def _compact(job: Job, config: Config, rows: Tensor) -> None:
+def _compact(job: LanguageJob, config: Config, rows: Tensor) -> None:
     """Cut what is dead out of model and optimizer; the state that is carried on loses the same units."""
-    assert job.sparsifier is not None
-    if all(layer.alive == layer.width for layer in job.sparsifier.status().layers):
+    if not job.compact(lambda model: _scores(model, rows, config)):
         return
-    before = _scores(job.model, rows, config)
-    if job.sparsifier.compact():
-        job.difference = max(job.difference, float((_scores(job.model, rows, config) - before).abs().max()))
-        if job.state is not None:
-            named = zip(job.state, job.model.layer_names, strict=True)
-            job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
-        if config.follow:
-            job.model.follow(config.keep, config.widths)
+    if job.sparsifier is not None and job.state is not None:
+        named = zip(job.state, job.model.layer_names, strict=True)
+        job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
+    if config.follow:
+        job.model.scale_dropout(config.keep, config.widths)
 
 
-def _recover(job: Job, config: Config, rows: Tensor) -> None:
+def _recover(job: LanguageJob, config: Config, rows: Tensor) -> None:
     """The penalty is lowered, or ends: then what is dead goes, and what is left is trained as any model would be."""
     job.model.drops = drops(config, job.epoch)
     if config.follow:
-        job.model.follow(config.keep, config.widths)
+        job.model.scale_dropout(config.keep, config.widths)
     if job.sparsifier is not None and not config.afterwards:
         _compact(job, config, rows)
         job.sparsifier.detach()
         job.sparsifier = None
 
 
-@torch.no_grad()
 def _scores(model: LanguageModel, rows: Tensor, config: Config) -> Tensor:
     """Of the first window, without dropout."""
-    training = model.training
-    scores: Tensor = model.eval()(rows[: config.window])[0]
-    model.train(training)
+    with judging(model):
+        scores: Tensor = model(rows[: config.window])[0]
     return scores
 
 
-def _interval(job: Job, config: Config, per_epoch: int, losses: list[float]) -> Interval:
+def _interval(job: LanguageJob, config: Config, per_epoch: int, losses: list[float]) -> Interval:
     step = job.epoch * per_epoch + job.window
-    check_finite(losses, step)
-    job.total += sum(losses)
-    status = job.sparsifier.status() if job.sparsifier else None
-    spent, job.mark = job.seconds - job.mark, job.seconds
+    tally = job.tally(losses, step)
     return Interval(
         step=step,
         epoch=round(step / per_epoch, 3),
-        loss=sum(losses) / len(losses) / config.window,
-        penalty=status.penalty if status else 0.0,
-        strength=status.strength if status else 0.0,
+        loss=tally.loss / config.window,
+        penalty=tally.penalty,
+        strength=tally.strength,
         widths=_widths(job),
-        alive={layer.name: layer.alive for layer in status.layers} if status else _widths(job),
-        tokens_per_second=len(losses) * config.window * config.batch / spent,
+        alive=tally.alive or _widths(job),
+        tokens_per_second=len(losses) * config.window * config.batch / tally.seconds,
     )
 
 
-def _end_of_epoch(job: Job, config: Config, text: Text, per_epoch: int) -> Epoch:
+def _end_of_epoch(job: LanguageJob, config: Config, text: Text, per_epoch: int) -> Epoch:
     """Validate, and get ready for the next."""
     valid = perplexity(job.judged, text.valid, config.batch, config.window)
     train = math.exp(min(job.total / per_epoch / config.window, 700.0))
-    alive = {la.name: la.alive for la in job.sparsifier.status().layers} if job.sparsifier else _widths(job)
     step, rate = (job.epoch + 1) * per_epoch, config.rate_at(job.epoch)
-    event = Epoch(job.epoch + 1, step, rate, train, valid, _widths(job), alive, job.seconds)
+    event = Epoch(job.epoch + 1, step, rate, train, valid, _widths(job), job.alive or _widths(job), job.seconds)
     job.valid.append(valid)
     job.spent += job.seconds
     job.epoch, job.window, job.total, job.seconds, job.mark, job.state = job.epoch + 1, 0, 0.0, 0.0, 0.0, None
     return event
 
 
-def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
+def _finish(job: LanguageJob, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
     rows = streams(text.valid, config.batch).to(job.losses.device)
     if job.average is not None and job.sparsifier:
@@ -213,8 +204,8 @@ def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     if groups is not None:
         small = leanrnn.shrink(model, groups, example=rows[: config.window])
         assert isinstance(small, LanguageModel)
-        last = float((_scores(model, rows, config) - _scores(small, rows, config)).abs().max())
-        model, job.difference = small, max(job.difference, last)
+        job.note_difference(_scores(model, rows, config), _scores(small, rows, config))
+        model = small
     leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
     return {
         "valid": perplexity(model, text.valid, config.batch, config.window),
@@ -230,6 +221,6 @@ def _finish(job: Job, config: Config, text: Text, run: Run) -> dict[str, Any]:
     }
 
 
-def _widths(job: Job) -> dict[str, int]:
+def _widths(job: LanguageJob) -> dict[str, int]:
     found = {"embedding": int(job.model.embedding.weight.size(1))}
     return found | dict(zip(job.model.layer_names, job.model.widths, strict=True))

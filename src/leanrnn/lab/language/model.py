@@ -98,7 +98,7 @@ class LanguageModel(nn.Module):
         like, parts = self.head.weight, 2 if isinstance(self.layers[0], nn.LSTM) else 1
         return [state_of([like.new_zeros(1, batch, width) for _ in range(parts)]) for width in self.widths]
 
-    def follow(self, keep: float, widths: tuple[int, ...]) -> None:
+    def scale_dropout(self, keep: float, widths: tuple[int, ...]) -> None:
         """Let dropout of every layer fall with the root of the part that is left of its first width."""
         for dropout, now, first in zip(self.dropouts[1:], self.widths, widths, strict=True):
             dropout.p = (1 - keep) * (now / first) ** 0.5

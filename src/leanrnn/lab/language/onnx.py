@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 import leanrnn
-from leanrnn.deploy import Exported, said, session
+from leanrnn.deploy import Exported, metadata_of, runner_of
 from leanrnn.errors import ExportError
 from leanrnn.lab.language.config import Config
 from leanrnn.lab.language.model import load_language_model, parts_of
@@ -41,13 +40,13 @@ def perplexity_of_file(path: Path, text: Text, batch: int, window: int) -> float
 
     perplexity_of_file(Path("small.onnx"), text, 20, 35)
     """
-    runner = session(path)
-    names = [each.name for each in runner.get_inputs()]
-    state = [np.zeros((1, batch, each.shape[-1]), np.float32) for each in runner.get_inputs()[1:]]
+    run = runner_of(path)
+    _, *states = metadata_of(path)["inputs"].values()
+    state = [torch.zeros(1, batch, shape[-1]) for shape in states]
     total, count = 0.0, 0
     for words, wanted in windows(streams(text.valid, batch), window):
-        scores, *state = runner.run(None, dict(zip(names, [words.numpy(), *state], strict=True)))
-        flat = torch.from_numpy(scores).flatten(0, 1)
+        scores, *state = run([words, *state])
+        flat = scores.flatten(0, 1)
         total += float(cross_entropy(flat, wanted.flatten(), reduction="sum"))
         count += wanted.numel()
     return math.exp(min(total / count, 700.0))
@@ -55,7 +54,7 @@ def perplexity_of_file(path: Path, text: Text, batch: int, window: int) -> float
 
 def evaluator(path: Path, data: Path) -> Callable[[Path], float]:
     """For ``leanrnn.quantize(evaluate=)``: validation perplexity of the recipe that the model in ``path`` is of."""
-    about = said(path)["about"]
+    about = metadata_of(path)["about"]
     try:
         config, words = Config.from_json(about["config"]), tuple(about["words"])
     except KeyError as error:

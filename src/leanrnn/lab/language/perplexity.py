@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from leanrnn.errors import RunError
+from leanrnn.lab.job import judging
 from leanrnn.lab.language.model import LanguageModel
 from leanrnn.lab.language.text import streams, windows
 
 __all__ = ["perplexity"]
 
 
-@torch.no_grad()
 def perplexity(model: LanguageModel, tokens: Tensor, batch: int, window: int, *, whole: bool = False) -> float:
     """Of a text read in ``batch`` streams with the state carried on; ``whole`` takes the words along that would be left
     over at the end. ::
@@ -30,11 +30,10 @@ def perplexity(model: LanguageModel, tokens: Tensor, batch: int, window: int, *,
         pieces.append((rows[done:-1], rows[done + 1 :]))
     if not pieces:
         raise RunError(f"a stream of the text has {len(rows)} tokens, no window of {window} and one more.")
-    training, state, losses = model.training, None, []
-    model.eval()
-    for words, wanted in pieces:
-        scores, state = model(words, state)
-        losses.append(cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum").double())
-    model.train(training)
+    state, losses = None, []
+    with judging(model):
+        for words, wanted in pieces:
+            scores, state = model(words, state)
+            losses.append(cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum").double())
     count = sum(wanted.numel() for _, wanted in pieces)
     return math.exp(min(float(torch.stack(losses).sum()) / count, 700.0))  # beyond it a float is infinite

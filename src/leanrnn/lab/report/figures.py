@@ -24,8 +24,8 @@ def course(story: Story) -> list[str]:
 
 
 def _scores(story: Story) -> str:
-    kind = story.kind
-    lines = {name: [line[key] for line in story.epochs] for name, key in kind.curves}
+    wording = story.wording
+    lines = {name: [line[key] for line in story.epochs] for name, key in wording.curves}
     told = "; ".join(f"{name} from {values[0]:.1f} to {values[-1]:.1f}" for name, values in lines.items())
 
     def draw(axis: Any) -> None:
@@ -35,7 +35,7 @@ def _scores(story: Story) -> str:
             axis.plot(
                 _epochs(story), values, color=COLOURS[i], label=name, marker=MARKS[i], markersize=3, linewidth=1.4
             )
-        if kind.lower:
+        if wording.lower:
             axis.set_yscale("log")
             every = [value for values in lines.values() for value in values]
             close = max(every) < 8 * min(every)
@@ -44,7 +44,7 @@ def _scores(story: Story) -> str:
             axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         _by_epoch(axis, story)
 
-    return panel(kind.short, f"{kind.short}, {kind.line} by {kind.line}: {told}.", draw, legend=True)
+    return panel(wording.short, f"{wording.short}, {wording.line} by {wording.line}: {told}.", draw, legend=True)
 
 
 def _alive(story: Story) -> str:
@@ -64,7 +64,7 @@ def _alive(story: Story) -> str:
         axis.set_ylim(0, 1.06 * max(map(max, alive.values())))
         _by_epoch(axis, story)
 
-    by = f"{story.kind.line} by {story.kind.line}"
+    by = f"{story.wording.line} by {story.wording.line}"
     return panel("Components alive", f"Components alive, {by}: {told}.", draw, legend=True)
 
 
@@ -75,7 +75,7 @@ def _seconds(story: Story) -> str:
         axis.bar(_epochs(story), values, color=COLOURS[5], width=0.7 * _epochs(story)[0])
         _by_epoch(axis, story)
 
-    name = "an epoch" if story.kind.line == "epoch" else "up to an evaluation"
+    name = "an epoch" if story.wording.line == "epoch" else "up to an evaluation"
     told = f"Seconds of training {name}: {values[0]:.1f} in the first, {values[-1]:.1f} in the last."
     return panel(f"Seconds of training {name}", told, draw)
 
@@ -124,8 +124,8 @@ def trade(stories: Sequence[Story]) -> list[str]:
     """Quality against size, a point a run."""
     costs = {"million mult-adds a word": [story.mult_adds / 1e6 for story in stories]}
     costs["million weights"] = [story.weights / 1e6 for story in stories]
-    scores, kind = [story.valid for story in stories], stories[0].kind
-    title = kind.score_name[0].upper() + kind.score_name[1:]
+    scores, wording = [story.valid for story in stories], stories[0].wording
+    title = wording.score_name[0].upper() + wording.score_name[1:]
 
     def panel_of(size: str, values: list[float]) -> str:
         def draw(axis: Any) -> None:
@@ -182,11 +182,11 @@ def layer(name: str) -> str:
 
 
 def _epochs(story: Story) -> list[int]:
-    return [line[story.kind.step] for line in story.epochs]
+    return [line[story.wording.step] for line in story.epochs]
 
 
 def _by_epoch(axis: Any, story: Story) -> None:
-    axis.set_xlabel(story.kind.step)
+    axis.set_xlabel(story.wording.step)
     axis.grid(axis="y")
     _whole_numbers(axis.xaxis)
 

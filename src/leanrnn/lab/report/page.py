@@ -11,7 +11,6 @@ from leanrnn import __version__
 from leanrnn.lab.report import figures
 from leanrnn.lab.report.again import train_command
 from leanrnn.lab.report.drawing import own_names
-from leanrnn.lab.report.kinds import Kind
 from leanrnn.lab.report.story import Story
 from leanrnn.lab.report.strips import strips, zeros
 from leanrnn.lab.report.style import STYLE
@@ -24,6 +23,7 @@ from leanrnn.lab.report.words import (
     times_table,
     title,
 )
+from leanrnn.lab.wording import Wording
 
 __all__ = ["html"]
 
@@ -43,11 +43,12 @@ def html(
     """
     told = summary(stories, rows)
     sections = [("runs", "The runs", [_table(runs_table(stories), "All runs")])]
-    kind = stories[0].kind
     if len(stories) > 1:
         sections.append(("trade", "Quality against size", [_trade(stories)]))
     if rows:
-        sections.append(("times", "How fast they are", [_times(rows, kind), _table(times_table(rows), "Times")]))
+        sections.append(
+            ("times", "How fast they are", [_times(rows, stories[0].wording), _table(times_table(rows), "Times")])
+        )
     sections += [(f"run-{i + 1}", story.name, list(_run(story, stories))) for i, story in enumerate(stories)]
     sections.append(("again", "To do it again", list(_again(stories, measured, command))))
     head = escape(title(stories))
@@ -69,15 +70,15 @@ def html(
 
 
 def _trade(stories: Sequence[Story]) -> str:
-    told = f"A point a run; further left is smaller, {'lower' if stories[0].kind.lower else 'higher'} is better."
+    told = f"A point a run; further left is smaller, {'lower' if stories[0].wording.lower else 'higher'} is better."
     pairs = [(mark, story.name) for mark, story in zip(figures.marks(stories), stories, strict=True)]
     if any(mark != name for mark, name in pairs):
         told += " The runs are " + ", ".join(f"{mark} {name}" for mark, name in pairs) + "."
     return _figure(figures.trade(stories), told, "two")
 
 
-def _times(rows: Sequence[dict[str, Any]], kind: Kind) -> str:
-    told = f"{kind.call}; the bars are medians, less is better. All models took turns."
+def _times(rows: Sequence[dict[str, Any]], wording: Wording) -> str:
+    told = f"{wording.call}; the bars are medians, less is better. All models took turns."
     return _figure(figures.latency(rows), told, "two")
 
 
@@ -85,7 +86,7 @@ def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
     """How it went, what is left, and who reads what."""
     cut = story.sizes != story.first_sizes
     yield "<h3>How it went</h3>"
-    yield _figure(figures.course(story), f"{story.kind.note} Seconds are of training alone.", "three")
+    yield _figure(figures.course(story), f"{story.wording.note} Seconds are of training alone.", "three")
     yield from _weights(story, cut)
     yield "<h3>Norms of the groups</h3>"
     others = (other for other in stories if other is not story and not other.config["strength"])

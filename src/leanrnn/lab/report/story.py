@@ -12,12 +12,15 @@ import leanrnn
 from leanrnn.cost import mult_adds
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.groups import group_norms
-from leanrnn.lab.report.kinds import Kind, kind_of
 from leanrnn.lab.runs import model_file
-from leanrnn.lab.task import task_of
+from leanrnn.lab.task import Task, task_of
+from leanrnn.lab.wording import Wording
 from leanrnn.surgery import Plan, whole_plan
 
 __all__ = ["Story", "read_stories"]
+
+BATCH = 2
+"""Sequences in an example to find groups and costs with."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Story:
 
     name: str
     folder: Path
-    kind: Kind
+    task: Task
     about: dict[str, Any]
     """Recipe, settings, text."""
     first: dict[str, int]
@@ -47,6 +50,11 @@ class Story:
     """A word, of the model it comes from."""
 
     @property
+    def wording(self) -> Wording:
+        """The words for it."""
+        return self.task.wording
+
+    @property
     def config(self) -> dict[str, Any]:
         """All settings."""
         return dict(self.about["config"])
@@ -54,7 +62,7 @@ class Story:
     @property
     def sizes(self) -> list[int]:
         """Of all widths that are learned."""
-        return list(self.kind.sizes(self.config, self.model).values())
+        return list(self.task.learned(self.model, self.config).values())
 
     @property
     def first_sizes(self) -> list[int]:
@@ -64,12 +72,12 @@ class Story:
     @property
     def valid(self) -> float:
         """The score that runs are compared by."""
-        return float((self.result or self.epochs[-1])[self.kind.score])
+        return float((self.result or self.epochs[-1])[self.wording.score])
 
     @property
     def test(self) -> float | None:
         """The score beside it; only a finished run has read the test text."""
-        found = (self.result or self.epochs[-1]).get(self.kind.other)
+        found = (self.result or self.epochs[-1]).get(self.wording.other)
         return None if found is None else float(found)
 
     @property
@@ -85,7 +93,7 @@ class Story:
     @property
     def done(self) -> int:
         """Epochs, or steps, so far."""
-        return int(self.epochs[-1][self.kind.step])
+        return int(self.epochs[-1][self.wording.step])
 
 
 def read_stories(folders: Sequence[Path]) -> list[Story]:
@@ -99,7 +107,7 @@ def read_stories(folders: Sequence[Path]) -> list[Story]:
     names = [place.name for place in places]
     distinct = len(set(names)) == len(names)
     stories = [_story(folder, name if distinct else str(folder)) for folder, name in zip(folders, names, strict=True)]
-    if other := next((story.name for story in stories if story.kind is not stories[0].kind), None):
+    if other := next((story.name for story in stories if story.task is not stories[0].task), None):
         raise ConfigError(f"{stories[0].name} and {other} are of different tasks. Write a page for each.")
     return stories
 
@@ -123,38 +131,42 @@ def _read(folder: Path, name: str) -> Story:
         raise RunError(f"{folder} has no whole epoch yet. Wait for the first one to end.")
     file = model_file(folder)
     said = leanrnn.about(file)
-    kind, task = kind_of(said), task_of(said)
-    epochs = _spent([line for line in _lines(folder / "metrics.jsonl") if line["kind"] == kind.line], kind)
-    _check(about, kind, epochs, result)
+    task = task_of(said)
+    wording = task.wording
+    epochs = _spent([line for line in _lines(folder / "metrics.jsonl") if line["kind"] == wording.line], wording)
+    _check(about, wording, epochs, result)
     model = task.load(file).eval()
-    inputs, count = kind.example(said)
-    groups = leanrnn.discover(model, inputs, scope="all" if kind.head else "recurrent")
-    dense, first = kind.first(said)
+    inputs, count = task.inputs(said, BATCH, task.tokens), BATCH * task.tokens
+    groups = leanrnn.discover(model, inputs, scope="all" if task.head else "recurrent")
+    dense = task.first(said)
+    first = task.learned(dense, said["config"])
     known = {name: values.tolist() for name, values in group_norms(groups).items() if name in first}
     norms = {name: [norm for norm in values if norm > 0] for name, values in known.items()}
     costs = (mult_adds(each, inputs) // count for each in (model, dense.eval()))
     environment = _lines(folder / "environment.jsonl")[-1]
     return Story(
-        name, folder, kind, about, first, epochs, result, environment, model, whole_plan(model), groups, norms, *costs
+        name, folder, task, about, first, epochs, result, environment, model, whole_plan(model), groups, norms, *costs
     )
 
 
-def _spent(lines: list[dict[str, Any]], kind: Kind) -> list[dict[str, Any]]:
+def _spent(lines: list[dict[str, Any]], wording: Wording) -> list[dict[str, Any]]:
     """Seconds of every line alone: an evaluation tells those since the start."""
-    if kind.line == "epoch":
+    if wording.line == "epoch":
         return lines
     before = [0.0, *(line["seconds"] for line in lines)]
     return [line | {"seconds": line["seconds"] - then} for line, then in zip(lines, before, strict=False)]
 
 
-def _check(about: dict[str, Any], kind: Kind, epochs: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
+def _check(
+    about: dict[str, Any], wording: Wording, epochs: list[dict[str, Any]], result: dict[str, Any] | None
+) -> None:
     """What a page needs is looked up here, so that nothing is missing when it is written."""
-    _ = [about["config"][key] for key in (kind.steps, "strength")]
+    _ = [about["config"][key] for key in (wording.steps, "strength")]
     for line in epochs:
-        _ = [float(line[key]) for key in (kind.step, "seconds", *(key for _, key in kind.curves))]
+        _ = [float(line[key]) for key in (wording.step, "seconds", *(key for _, key in wording.curves))]
         _ = [dict(line[key]) for key in ("widths", "alive")]
     if result is not None:
-        _ = [float(result[key]) for key in (kind.score, kind.other, "difference")]
+        _ = [float(result[key]) for key in (wording.score, wording.other, "difference")]
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

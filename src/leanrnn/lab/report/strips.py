@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from leanrnn.lab.report.drawing import COLOURS, SOFT, panel
+from leanrnn.lab.report.figures import layer
 from leanrnn.lab.report.story import Story
 
 __all__ = ["strips", "zeros"]
@@ -94,7 +95,10 @@ def _draw(axis: Any, matrix: _Matrix, which: int, inches: float) -> None:
 
 def _matrices(story: Story) -> list[_Matrix]:
     found = []
-    for title, place in story.kind.recurrent(story.model, story.config):
+    for name in story.task.learned(story.model, story.config):
+        if not name.endswith(".l0"):  # no recurrent layer
+            continue
+        title, place = layer(name).replace(".", ", ").capitalize(), name.removesuffix(".l0")
         module = story.model.get_submodule(place)
         names = [name for name, _ in module.named_parameters() if name.startswith("weight_")]
         pairs = [_levels(story, f"{place}.{name}") for name in names]
@@ -102,8 +106,8 @@ def _matrices(story: Story) -> list[_Matrix]:
         below, *itself = [(was.shape[1], now.shape[1]) for was, now in pairs]
         rows = {"from below": below, "from itself": (sum(was for was, _ in itself), sum(now for _, now in itself))}
         found.append(_Matrix(title, before, after, rows, GATES[before.shape[1] // itself[0][0]]))
-    if story.kind.head:
-        before, after = (levels.T for levels in _levels(story, _first_name(story.model, story.kind.head)))
+    if story.task.head:
+        before, after = (levels.T for levels in _levels(story, _first_name(story.model, story.task.head)))
         found.append(_Matrix("Output layer", before, after, {"from below": (len(before), len(after))}, ("words",)))
     return found
 

@@ -23,10 +23,10 @@ def summary(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> list[st
     """What happened, in plain words: how the runs compare, and a paragraph for each."""
     found = []
     if len(stories) > 1:
-        kind = stories[0].kind
-        best = (min if kind.lower else max)(stories, key=lambda story: story.valid)
+        wording = stories[0].wording
+        best = (min if wording.lower else max)(stories, key=lambda story: story.valid)
         small = min(stories, key=lambda story: (story.mult_adds, story is not best))
-        text = f"Of the {len(stories)} runs {best.name} has the best {kind.score_name}"
+        text = f"Of the {len(stories)} runs {best.name} has the best {wording.score_name}"
         if all(story.mult_adds == best.mult_adds for story in stories):
             text += "; they need as many mult-adds."
         elif best is small:
@@ -35,7 +35,11 @@ def summary(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> list[st
             fewer = best.mult_adds / small.mult_adds
             text += f"; {small.name} needs the fewest mult-adds, {fewer:.1f} times fewer, at "
             higher, points = small.valid / best.valid - 1, best.valid - small.valid
-            text += f"a perplexity {higher:.0%} higher." if kind.lower else f"an {kind.score_name} {points:.1f} lower."
+            text += (
+                f"a perplexity {higher:.0%} higher."
+                if wording.lower
+                else f"an {wording.score_name} {points:.1f} lower."
+            )
         found.append(text)
     if rows:
         fast = min(rows, key=lambda row: float(row["milliseconds"]))
@@ -50,17 +54,17 @@ def _sentence(story: Story) -> str:
     before, now = (" + ".join(map(str, sizes)) for sizes in (story.first_sizes, story.sizes))
     began = "comes from a model of" if story.about.get("start") else "began with"
     if before == now:
-        text = f"{story.name} kept its size, {now} ({story.kind.sizes_name})"
+        text = f"{story.name} kept its size, {now} ({story.wording.sizes_name})"
     else:
         ratio = story.first_mult_adds / story.mult_adds
         text = (
-            f"{story.name} {began} {before} ({story.kind.sizes_name}) and has {now} left, {ratio:.1f} times fewer "
+            f"{story.name} {began} {before} ({story.wording.sizes_name}) and has {now} left, {ratio:.1f} times fewer "
             "mult-adds"
         )
-    text += f": {story.weights:,} weights, {story.kind.told.format(story.valid)}"
+    text += f": {story.weights:,} weights, {story.wording.score_phrase.format(story.valid)}"
     if story.result is None:
-        return f"{text}. It is not finished: this is its last checkpoint, after {story.kind.step} {_epochs(story)}."
-    text += story.kind.also.format(story.test) + "."
+        return f"{text}. It is not finished: this is its last checkpoint, after {story.wording.step} {_epochs(story)}."
+    text += story.wording.other_phrase.format(story.test) + "."
     if story.result["difference"] > 0:
         text += f" Cutting out what was dead changed no score by more than {story.result['difference']:.0e}."
     return text
@@ -68,16 +72,16 @@ def _sentence(story: Story) -> str:
 
 def runs_table(stories: Sequence[Story]) -> Table:
     """A column a run, or a row where there are many."""
-    kind = stories[0].kind
+    wording = stories[0].wording
     rows = {
-        kind.score_name: [f"{story.valid:.2f}" for story in stories],
-        kind.other_name: ["" if story.test is None else f"{story.test:.2f}" for story in stories],
-        kind.sizes_name: [" + ".join(map(str, story.sizes)) for story in stories],
+        wording.score_name: [f"{story.valid:.2f}" for story in stories],
+        wording.other_name: ["" if story.test is None else f"{story.test:.2f}" for story in stories],
+        wording.sizes_name: [" + ".join(map(str, story.sizes)) for story in stories],
         "the same at first": [" + ".join(map(str, story.first_sizes)) for story in stories],
         "weights": [f"{story.weights:,}" for story in stories],
         "mult-adds a word": [f"{story.mult_adds:,}" for story in stories],
         "times fewer than at first": [f"{story.first_mult_adds / story.mult_adds:.2f}" for story in stories],
-        kind.steps: [_epochs(story) for story in stories],
+        wording.steps: [_epochs(story) for story in stories],
         "seconds of training": [f"{story.seconds:.0f}" for story in stories],
     }
     names = [story.name for story in stories]
@@ -160,8 +164,10 @@ def comma_separated(stories: Sequence[Story]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     names = list(dict.fromkeys(name for story in stories for line in story.epochs for name in line["widths"]))
-    kind = stories[0].kind
-    keys = [key for key in (kind.step, "rate", "train", "loss", "valid", "exact", "f1") if key in stories[0].epochs[0]]
+    wording = stories[0].wording
+    keys = [
+        key for key in (wording.step, "rate", "train", "loss", "valid", "exact", "f1") if key in stories[0].epochs[0]
+    ]
     writer.writerow(["run", *keys, "seconds", *(f"alive {name}" for name in names)])
     for story in stories:
         for line in story.epochs:
@@ -174,15 +180,15 @@ def facts(story: Story) -> dict[str, Any]:
     """The numbers of a run as plain data."""
     return {
         "run": story.name, "folder": str(story.folder), "finished": story.result is not None,
-        story.kind.score: story.valid, story.kind.other: story.test, "sizes": story.sizes,
+        story.wording.score: story.valid, story.wording.other: story.test, "sizes": story.sizes,
         "first_sizes": story.first_sizes, "weights": story.weights,
         "mult_adds_a_word": story.mult_adds, "first_mult_adds_a_word": story.first_mult_adds,
-        story.kind.steps: story.done, "seconds": story.seconds, "command": train_command(story),
+        story.wording.steps: story.done, "seconds": story.seconds, "command": train_command(story),
     }  # fmt: skip
 
 
 def _epochs(story: Story) -> str:
-    return str(story.done) if story.result else f"{story.done} of {story.config[story.kind.steps]}"
+    return str(story.done) if story.result else f"{story.done} of {story.config[story.wording.steps]}"
 
 
 def _threads(count: int) -> str:

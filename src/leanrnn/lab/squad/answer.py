@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,15 @@ import torch
 from torch import Tensor
 
 import leanrnn
-from leanrnn.deploy import said, session
+from leanrnn.deploy import format_of, metadata_of, runner_of
 from leanrnn.errors import DataError
 from leanrnn.lab.squad.data import Vocabulary
-from leanrnn.lab.squad.evaluate import Run, runner
+from leanrnn.lab.squad.evaluate import Scorer, runner
 from leanrnn.lab.squad.job import TASK, load, vocabulary_of
 from leanrnn.lab.squad.metric import best_span
 from leanrnn.lab.squad.tokens import sentence, tokenize
 
-__all__ = ["Answer", "answer", "onnx_runner", "opened"]
+__all__ = ["Answer", "answer", "exported_runner", "opened"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,11 @@ class Answer:
     """Its first character in the text."""
 
 
-def answer(run: Run, vocabulary: Vocabulary, text: str, question: str) -> Answer:
+def answer(scorer: Scorer, vocabulary: Vocabulary, text: str, question: str) -> Answer:
     """The likeliest answer. ::
 
-    run, vocabulary = opened(Path("runs/mine/model.safetensors"))
-    answer(run, vocabulary, "Bob left at noon.", "Who left?").text  # Bob
+    scorer, vocabulary = opened(Path("runs/mine/model.safetensors"))
+    answer(scorer, vocabulary, "Bob left at noon.", "Who left?").text  # Bob
     """
     spans = tokenize(text)
     for name, found in (("text", spans), ("question", tokenize(question))):
@@ -47,30 +46,24 @@ def answer(run: Run, vocabulary: Vocabulary, text: str, question: str) -> Answer
             raise DataError(f"the {name} is empty. Give some words.")
     asked = [question[i:j] for i, j in tokenize(question)]
     given = (*_numbers(vocabulary, [text[i:j] for i, j in spans]), *_numbers(vocabulary, asked))
-    first, last, probability = (float(each) for each in best_span(*run(*given)))
+    first, last, probability = (float(each) for each in best_span(*scorer(*given)))
     start, end = spans[int(first)][0], spans[int(last)][1]
     return Answer(text[start:end], probability, sentence(text, start, end), start)
 
 
-def opened(path: Path) -> tuple[Run, Vocabulary]:
+def opened(path: Path) -> tuple[Scorer, Vocabulary]:
     """A model to ask, from a file of a run or an exported one, and the words it knows."""
-    exported = path.suffix == ".onnx"
-    about: dict[str, Any] = said(path)["about"] if exported else leanrnn.about(path)
+    exported = format_of(path) is not None
+    about: dict[str, Any] = metadata_of(path)["about"] if exported else leanrnn.about(path)
     if about.get("task") != TASK:
         raise DataError(f"{path} answers no questions. Give a model of a recipe squad-bidaf.")
-    return onnx_runner(path) if exported else runner(load(path)), vocabulary_of(about)
+    return exported_runner(path) if exported else runner(load(path)), vocabulary_of(about)
 
 
-def onnx_runner(path: Path) -> Run:
+def exported_runner(path: Path) -> Scorer:
     """An exported file as a function of inputs."""
-    opened = session(path)
-    names = [each.name for each in opened.get_inputs()]
-
-    def run(*inputs: Tensor) -> Sequence[Tensor]:
-        given = {name: each.numpy() for name, each in zip(names, inputs, strict=True)}
-        return [torch.from_numpy(each) for each in opened.run(None, given)]
-
-    return run
+    run = runner_of(path)
+    return lambda *inputs: run(inputs)
 
 
 def _numbers(vocabulary: Vocabulary, tokens: list[str]) -> tuple[Tensor, Tensor]:

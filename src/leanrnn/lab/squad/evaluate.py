@@ -14,13 +14,13 @@ from leanrnn.lab.squad.metric import best_span, scores
 from leanrnn.lab.squad.model import BiDAF
 from leanrnn.lab.squad.questions import Questions
 
-__all__ = ["judged", "predictions", "runner"]
+__all__ = ["Scorer", "judged", "predictions", "runner"]
 
-Run = Callable[..., Sequence[Tensor]]
+Scorer = Callable[..., Sequence[Tensor]]
 """From inputs to the scores of starts and ends."""
 
 
-def runner(model: BiDAF) -> Run:
+def runner(model: BiDAF) -> Scorer:
     """A model, in evaluation mode, as a function of inputs of the CPU. ::
 
     start, end = runner(model)(*batch.inputs)
@@ -28,15 +28,15 @@ def runner(model: BiDAF) -> Run:
     device = next(model.parameters()).device
 
     @torch.inference_mode()
-    def run(*inputs: Tensor) -> Sequence[Tensor]:
+    def scores_of(*inputs: Tensor) -> Sequence[Tensor]:
         found: Sequence[Tensor] = model.eval()(*(each.to(device) for each in inputs))
         return found
 
-    return run
+    return scores_of
 
 
 def predictions(
-    run: Run, questions: Questions, vocabulary: Vocabulary, rows: NDArray[np.int64] | None = None, batch: int = 60
+    scorer: Scorer, questions: Questions, vocabulary: Vocabulary, rows: NDArray[np.int64] | None = None, batch: int = 60
 ) -> dict[str, str]:
     """The answer to every question (or those of ``rows``) by its id: what goes into ``predictions.json``. ::
 
@@ -45,7 +45,7 @@ def predictions(
     wanted = np.arange(len(questions.ids)) if rows is None else rows
     found: dict[str, str] = {}
     for part in batches(questions, vocabulary, wanted, batch):
-        first, last, _ = best_span(*run(*part.inputs))
+        first, last, _ = best_span(*scorer(*part.inputs))
         for row, i, j in zip(part.rows.tolist(), first.tolist(), last.tolist(), strict=True):
             found[questions.ids[row]] = questions.answer(row, i, j)
     return found

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import leanrnn
 from leanrnn.groups import alive
+from leanrnn.lab.job import judging
 from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Inputs
 from leanrnn.lab.squad.job import THRESHOLDED
@@ -39,13 +40,10 @@ def shrunk(
     return small, _apart(model, _model(leanrnn.shrink(model, groups, example=given)), given)
 
 
-@torch.no_grad()
 def all_scores(model: BiDAF, inputs: tuple[Tensor, ...]) -> Tensor:
     """Of starts and ends, without dropout."""
-    training = model.training
-    found = torch.stack(model.eval()(*inputs))
-    model.train(training)
-    return found
+    with judging(model):
+        return torch.stack(model(*inputs))
 
 
 def _apart(model: BiDAF, other: BiDAF, inputs: tuple[Tensor, ...]) -> float:

@@ -1,55 +1,42 @@
-"""What changes while training, all of which a checkpoint holds; begun anew, from another run, or where it was left."""
+"""Question answering in training: begun anew, from another run, or where it was left."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import leanrnn
 from leanrnn.errors import CheckpointError, RunError
-from leanrnn.lab.average import average_of, put_back_, stored
-from leanrnn.lab.language.job import packed, unpacked
+from leanrnn.lab.average import average_of
+from leanrnn.lab.checkpoints import groups_in, load_job, save_job
+from leanrnn.lab.job import Job, sparsifier_for, start_file
 from leanrnn.lab.runs import Run
 from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Inputs, Squad, Vocabulary
 from leanrnn.lab.squad.glove import WIDTH
 from leanrnn.lab.squad.model import CHARACTERS, BiDAF, initialise
 
-__all__ = ["TASK", "Job", "begun", "example", "found_groups", "load", "resumed", "saved", "vocabulary_of"]
+__all__ = ["TASK", "SquadJob", "begun", "built", "example", "groups_for", "load", "resumed", "save", "vocabulary_of"]
 
 TASK = "squad"
 """What a file of such a model says that it is of."""
-NUMBERS = ("step", "seconds", "mark", "total", "difference", "course", "sizes")
 THRESHOLDED = ("contextual.*", "attention.*", "modelling1.*", "modelling2.*", "start.*", "output.*", "end.*")
 """As in the source: everything behind the highway layers, biases too."""
 
 
-@dataclass
-class Job:
-    """A model in training and how far it has come."""
+@dataclass(kw_only=True)
+class SquadJob(Job[BiDAF]):
+    """A model in training and how far it has come; ``total`` is since the last evaluation."""
 
-    model: BiDAF
+    NUMBERS: ClassVar[tuple[str, ...]] = (*Job.NUMBERS, "step", "course", "sizes")
+
     average: BiDAF
-    """Its weights, averaged over the last steps: what answers."""
-    optimizer: torch.optim.Optimizer
-    losses: Tensor
-    """Of the steps of this interval, so that a step never waits for a number."""
-    about: dict[str, Any]
-    """What a file of the model says of itself."""
-    sparsifier: leanrnn.Sparsifier | None = None
     step: int = 0
-    seconds: float = 0.0
-    """Of training."""
-    mark: float = 0.0
-    """The same at the last interval."""
-    total: float = 0.0
-    """Sum of the losses since the last evaluation, up to the last interval."""
-    difference: float = 0.0
-    """The largest there was between the scores of the model with dead components and without them, when they went."""
     course: list[float] = field(default_factory=list)
     """F1 at every evaluation."""
     sizes: dict[str, int] = field(default_factory=dict)
@@ -71,62 +58,42 @@ def example(vocabulary: Vocabulary, batch: int = 2, tokens: int = 4, asked: int 
     return found[0], found[1], found[2], found[3]
 
 
-def begun(config: SquadConfig, data: Squad, start: Path | None, device: torch.device) -> Job:
+def begun(config: SquadConfig, data: Squad, start: Path | None, device: torch.device) -> SquadJob:
     """A new job: new weights, or those another run ended with."""
     torch.manual_seed(config.seed)
     vocabulary = data.vocabulary
     about = {"task": TASK, "config": config.to_json(), "vocabulary": vocabulary.to_json()}
     if start is None:
-        model = _built(config, vocabulary)
+        model = built(config, vocabulary)
         initialise(model, data.glove, config.seed)
     else:
-        path = start / "model.safetensors" if start.is_dir() else start
+        path = start_file(start)
         model, about = load(path), leanrnn.about(path)
         if vocabulary_of(about) != vocabulary:
             raise RunError(f"the model in {start} knows other words. Start from a run on the same data.")
         model.dropout.p, model.characters.dropout.p = 1 - config.keep, 1 - config.keep_characters
-    groups = found_groups(config, model, vocabulary) if config.sparse else None
+    groups = groups_for(config, model, vocabulary) if config.sparse else None
     sizes = {layer.name: layer.group_size for layer in groups or ()}
     return _job(config, model, about, groups, sizes, device)
 
 
-def resumed(config: SquadConfig, run: Run, device: torch.device) -> Job | None:
+def resumed(config: SquadConfig, run: Run, device: torch.device) -> SquadJob | None:
     """The job of the last checkpoint, exactly as it was, if there is one."""
-    if (found := run.latest()) is None:
+    if (saved := run.latest()) is None:
         return None
-    data, tensors = found.data, {name: tensor.to(device) for name, tensor in found.tensors.items()}
-    model = load(found.model)
-    model.dropout.p, model.characters.dropout.p = data["dropout"]
-    groups = leanrnn.Groups.from_json(data["groups"], model) if data["groups"] else None
-    job = _job(config, model, leanrnn.about(found.model), groups, data["sizes"], device)
-    if job.sparsifier and groups:
-        groups.example = example(vocabulary_of(job.about))
-        job.sparsifier.load_state_dict(data["sparsifier"])
-    for name in NUMBERS:
-        setattr(job, name, data[name])
-    job.optimizer.load_state_dict(packed(data["optimizer"], tensors))
-    job.losses = tensors["losses"].clone()
-    put_back_(job.average, tensors)
-    torch.set_rng_state(found.tensors["random"])
-    if "random_there" in tensors:
-        torch.get_device_module(device).set_rng_state(found.tensors["random_there"])
+    model = load(saved.model)
+    model.dropout.p, model.characters.dropout.p = saved.data["dropout"]
+    groups, about = groups_in(saved, model), leanrnn.about(saved.model)
+    if groups:
+        groups.example = example(vocabulary_of(about))
+    job = _job(config, model, about, groups, saved.data["sizes"], device)
+    load_job(job, saved)
     return job
 
 
-def saved(job: Job, run: Run) -> None:
+def save(job: SquadJob, run: Run) -> None:
     """Write a checkpoint of everything."""
-    tensors = {"losses": job.losses, "random": torch.get_rng_state()}
-    if (device := job.losses.device).type != "cpu":  # dropout there has a state of its own
-        tensors["random_there"] = torch.get_device_module(device).get_rng_state()
-    tensors |= stored(job.average)
-    data = {
-        **{name: getattr(job, name) for name in NUMBERS},
-        "dropout": [job.model.dropout.p, job.model.characters.dropout.p],
-        "optimizer": unpacked(job.optimizer.state_dict(), tensors),
-        "sparsifier": job.sparsifier.state_dict() if job.sparsifier else None,
-        "groups": job.sparsifier.groups.to_json() if job.sparsifier else None,
-    }
-    run.save(job.step, job.model, tensors, data, job.about)
+    save_job(job, run, job.step, data={"dropout": [job.model.dropout.p, job.model.characters.dropout.p]})
 
 
 def load(path: Path) -> BiDAF:
@@ -143,7 +110,7 @@ def load(path: Path) -> BiDAF:
         raise CheckpointError(f"{path} does not say its {error}. Write it again with leanrnn train.") from error
 
     def factory() -> nn.Module:
-        model = _built(config, vocabulary)
+        model = built(config, vocabulary)
         for module in model.modules():
             if isinstance(module, nn.LSTM):
                 module.bias_hh_l0.requires_grad_(False)
@@ -154,12 +121,12 @@ def load(path: Path) -> BiDAF:
     return model
 
 
-def vocabulary_of(about: dict[str, Any]) -> Vocabulary:
+def vocabulary_of(about: Mapping[str, Any]) -> Vocabulary:
     """The words that a file says it knows."""
     return Vocabulary.from_json(about["vocabulary"])
 
 
-def found_groups(config: SquadConfig, model: BiDAF, vocabulary: Vocabulary) -> leanrnn.Groups:
+def groups_for(config: SquadConfig, model: BiDAF, vocabulary: Vocabulary) -> leanrnn.Groups:
     """The groups that are penalised: by default those of the six LSTMs behind the attention, as in the paper."""
     inputs = example(vocabulary)
     if config.scope == "modelling":
@@ -167,7 +134,8 @@ def found_groups(config: SquadConfig, model: BiDAF, vocabulary: Vocabulary) -> l
     return leanrnn.discover(model, inputs, scope="all" if config.scope == "all" else "recurrent")
 
 
-def _built(config: SquadConfig, vocabulary: Vocabulary) -> BiDAF:
+def built(config: SquadConfig, vocabulary: Vocabulary) -> BiDAF:
+    """A model as the configuration wants it."""
     return BiDAF(
         vocabulary.own, len(vocabulary.words) - vocabulary.own, len(vocabulary.characters) + 2, config.width,
         words_width=WIDTH, keep=config.keep, keep_characters=config.keep_characters,
@@ -177,7 +145,7 @@ def _built(config: SquadConfig, vocabulary: Vocabulary) -> BiDAF:
 def _job(
     config: SquadConfig, model: BiDAF, about: dict[str, Any], groups: leanrnn.Groups | None, sizes: dict[str, int],
     device: torch.device,
-) -> Job:  # fmt: skip
+) -> SquadJob:  # fmt: skip
     """A job at its first step; with groups it has a penalty."""
     model.to(device)
     # The vectors of GloVe never change: there need not be two of them.
@@ -185,19 +153,18 @@ def _job(
     average = average_of(model, shared)
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=config.rate)
     sparsifier = _sparsifier(config, groups, sizes).attach(optimizer, copies=[average]) if groups else None
-    interval = max(1, min(50, config.evaluate))
-    return Job(model, average, optimizer, torch.zeros(interval, device=device), about, sparsifier, sizes=sizes)
+    losses = torch.zeros(max(1, min(50, config.evaluate)), device=device)
+    return SquadJob(
+        model=model,
+        average=average,
+        optimizer=optimizer,
+        losses=losses,
+        about=about,
+        sparsifier=sparsifier,
+        sizes=sizes,
+    )
 
 
 def _sparsifier(config: SquadConfig, groups: leanrnn.Groups, sizes: dict[str, int]) -> leanrnn.Sparsifier:
-    thresholds: list[Any] = [leanrnn.ElementThreshold(config.threshold, parameters=THRESHOLDED, biases=True)]
-    if config.group_threshold:
-        thresholds.append(leanrnn.GroupThreshold(config.group_threshold))
-    penalty: Any = "group_lasso"
-    if config.by_cost:
-        weights = {name: (size / max(sizes.values())) ** 0.5 for name, size in sizes.items()}
-        penalty = leanrnn.GroupLasso(groups, weights=weights)
-    strength: Any = leanrnn.linear_ramp(config.strength, config.ramp) if config.ramp else config.strength
-    if config.penalised:
-        strength = leanrnn.off_from(strength, config.penalised, left=config.afterwards)
-    return leanrnn.Sparsifier(groups, strength=strength, threshold=thresholds, penalty=penalty, mode=config.mode)
+    element = leanrnn.ElementThreshold(config.threshold, parameters=THRESHOLDED, biases=True)
+    return sparsifier_for(config, groups, element, sizes, ramp=config.ramp, until=config.penalised)

@@ -17,16 +17,16 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.environment import give_back_memory
-from leanrnn.lab.average import follow_
+from leanrnn.lab.average import update_
 from leanrnn.lab.disk import write_whole
-from leanrnn.lab.events import Answered, Evaluation, check_finite
+from leanrnn.lab.events import Answered, Evaluation
 from leanrnn.lab.precision import products
 from leanrnn.lab.runs import Run
 from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Batch, Squad, batches, usable
 from leanrnn.lab.squad.evaluate import judged, predictions, runner
 from leanrnn.lab.squad.finish import all_scores, shrunk
-from leanrnn.lab.squad.job import Job, begun, example, resumed, saved
+from leanrnn.lab.squad.job import SquadJob, begun, example, resumed, save
 
 __all__ = ["train"]
 
@@ -62,7 +62,7 @@ def train(
             run.log({"kind": "evaluation", **asdict(event)})
             yield event
         if (ended := stopped()) or time.monotonic() - last > save_seconds or job.step == config.steps:
-            saved(job, run)
+            save(job, run)
             last = time.monotonic()
             if ended and job.step < config.steps:
                 return
@@ -85,7 +85,7 @@ def _endless(config: SquadConfig, data: Squad, rows: NDArray[np.int64], done: in
         round_ += 1
 
 
-def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> Answered | None:
+def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device) -> Answered | None:
     """One update; an interval if one is complete."""
     began = time.perf_counter()
     model, place = job.model.train(), job.step % len(job.losses)
@@ -99,7 +99,7 @@ def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> 
     job.optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     job.optimizer.step()
-    follow_(job.average, job.model, config.average)
+    update_(job.average, job.model, config.average)
     job.step += 1
     if job.sparsifier and config.compact and job.step % config.compact == 0:
         _compact(job, batch, device)
@@ -109,44 +109,36 @@ def _step(job: Job, config: SquadConfig, batch: Batch, device: torch.device) -> 
     return _interval(job, config, losses) if tell else None
 
 
-def _compact(job: Job, batch: Batch, device: torch.device) -> None:
+def _compact(job: SquadJob, batch: Batch, device: torch.device) -> None:
     """Cut what is dead out of model, average and optimizer. What the average still had of it goes with it."""
-    assert job.sparsifier is not None
-    if all(layer.alive == layer.width for layer in job.sparsifier.status().layers):
-        return
     inputs = tuple(each[:2].to(device) for each in batch.inputs)
-    before = all_scores(job.model, inputs)
-    if job.sparsifier.compact():
-        job.difference = max(job.difference, float((all_scores(job.model, inputs) - before).abs().max()))
+    job.compact(lambda model: all_scores(model, inputs))
 
 
-def _interval(job: Job, config: SquadConfig, losses: list[float]) -> Answered:
-    check_finite(losses, job.step)
-    job.total += sum(losses)
-    status = job.sparsifier.status() if job.sparsifier else None
-    spent, job.mark = job.seconds - job.mark, job.seconds
+def _interval(job: SquadJob, config: SquadConfig, losses: list[float]) -> Answered:
+    tally = job.tally(losses, job.step)
     return Answered(
         step=job.step,
-        loss=sum(losses) / len(losses),
-        penalty=status.penalty if status else 0.0,
-        strength=status.strength if status else 0.0,
+        loss=tally.loss,
+        penalty=tally.penalty,
+        strength=tally.strength,
         widths=job.model.widths,
-        alive=job.model.widths | ({layer.name: layer.alive for layer in status.layers} if status else {}),
-        examples_per_second=len(losses) * config.batch / spent,
+        alive=job.model.widths | tally.alive,
+        examples_per_second=len(losses) * config.batch / tally.seconds,
     )
 
 
-def _evaluated(job: Job, config: SquadConfig, data: Squad, run: Run) -> Evaluation:
+def _evaluated(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> Evaluation:
     """Answer the development questions with the average as it is."""
     rows = None
     if config.judged and config.judged < len(data.dev.ids):
         rows = np.linspace(0, len(data.dev.ids) - 1, config.judged).astype(np.int64)
     answers = predictions(runner(job.average), data.dev, data.vocabulary, rows, config.batch)
-    return _event(job, config, data, run, answers, rows, job.model.widths, _living(job))
+    return _event(job, config, data, run, answers, rows, job.model.widths, job.model.widths | job.alive)
 
 
 def _event(
-    job: Job, config: SquadConfig, data: Squad, run: Run, answers: dict[str, str], rows: NDArray[np.int64] | None,
+    job: SquadJob, config: SquadConfig, data: Squad, run: Run, answers: dict[str, str], rows: NDArray[np.int64] | None,
     widths: dict[str, int], living: dict[str, int],
 ) -> Evaluation:  # fmt: skip
     exact, f1 = judged(answers, data.dev, rows)
@@ -157,7 +149,7 @@ def _event(
     return event
 
 
-def _finish(job: Job, config: SquadConfig, data: Squad, run: Run) -> tuple[Evaluation, dict[str, Any]]:
+def _finish(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> tuple[Evaluation, dict[str, Any]]:
     """Shrink the average, write it, answer all questions with it."""
     model = job.average.eval()
     if job.sparsifier:
@@ -176,8 +168,3 @@ def _finish(job: Job, config: SquadConfig, data: Squad, run: Run) -> tuple[Evalu
         "difference": job.difference,
         "f1_by_evaluation": job.course,
     }
-
-
-def _living(job: Job) -> dict[str, int]:
-    layers = job.sparsifier.status().layers if job.sparsifier else ()
-    return job.model.widths | {layer.name: layer.alive for layer in layers}

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from leanrnn.deploy import said
+from leanrnn.deploy import metadata_of
 from leanrnn.errors import ExportError
 from leanrnn.lab.disk import write_whole
 from leanrnn.lab.web.runtime import Runtime, fetch
@@ -45,7 +45,7 @@ def write_page(
         runtime: what runs the models; fetched if not given.
     """
     files = {"dense": Path(dense), "lean": Path(lean)}
-    about = {name: said(path) for name, path in files.items()}
+    about = {name: metadata_of(path) for name, path in files.items()}
     texts = {name: _text(files[name], each) for name, each in about.items()}
     if texts["dense"] != texts["lean"]:
         raise ExportError(f"{dense} and {lean} know different words. Give two models of the same text.")

@@ -9,24 +9,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from leanrnn import __version__
 from leanrnn.deploy.files import KEY
+from leanrnn.deploy.formats.onnx.translate import ORDER, table
+from leanrnn.deploy.libraries import quietly
 from leanrnn.deploy.program import Program, unused
-from leanrnn.deploy.quietly import quietly
-from leanrnn.deploy.translate import ORDER, table
 from leanrnn.errors import ExportError
-from leanrnn.layers import RecurrentHighway, widths_of
-from leanrnn.surgery.plan import whole_plan
+from leanrnn.running.user_line import place_in_trace
 
-__all__ = ["metadata", "to_onnx"]
+__all__ = ["to_onnx"]
 
 NO_LIMIT = 1 << 40  # elements; otherwise large weights would be put in ONNX's order anew in every run
 
 
-def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] | None, opset: int) -> Any:
+def to_onnx(program: Program, metadata: Mapping[str, Any], outputs: Sequence[str] | None, opset: int) -> Any:
     """The graph, as a model of onnx_ir."""
     from onnxscript import optimizer
 
@@ -41,36 +38,9 @@ def to_onnx(program: Program, about: Mapping[str, Any], outputs: Sequence[str] |
     except Exception as error:
         raise ExportError(_untranslated(program, error)) from error
     _rename(model, program, outputs)
-    model.metadata_props[KEY] = json.dumps(about)
+    model.metadata_props[KEY] = json.dumps(metadata)
     model.producer_name, model.producer_version = "leanrnn", __version__
     return model
-
-
-def metadata(model: nn.Module, program: Program, about: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a file says of itself: who wrote it, what goes in, widths of the layers, number of weights, what was cut."""
-    tensors = [leaf for leaf in pytree.tree_leaves(program.example) if isinstance(leaf, Tensor)]
-    widths = {}
-    for name, module in model.named_modules():
-        if isinstance(module, nn.RNNBase):
-            widths[name] = list(widths_of(module, 0))
-        elif isinstance(module, RecurrentHighway):
-            widths[name] = [module.hidden_size]
-    return {
-        "version": __version__,
-        "inputs": {name: list(shape) for name, shape in program.inputs.items()},
-        "lengths": list(program.lengths),
-        "values": {name: _values(each) for name, each in zip(program.inputs, tensors, strict=True)},
-        "widths": widths,
-        "weights": sum(parameter.numel() for parameter in model.parameters()),
-        "plan": whole_plan(model).to_json(),
-        "about": dict(about or {}),
-    }
-
-
-def _values(tensor: Tensor) -> tuple[str, float, float]:
-    """Type, smallest and largest number: words of a vocabulary are not any numbers."""
-    kind = str(tensor.dtype).removeprefix("torch.")
-    return kind, tensor.min().item(), tensor.max().item()
 
 
 def _rename(model: Any, program: Program, outputs: Sequence[str] | None) -> None:
@@ -125,7 +95,6 @@ def _untranslated(program: Program, error: BaseException) -> str:
     # ONNX is asked for the parts of an operator too: then those of the model that read the same are meant.
     readers = [user for each in re.findall(r"%(\w+)", rest) if each in nodes for user in nodes[each].users]
     node = nodes.get(name) or next(iter(readers), None)
-    places = re.findall(r'File "([^"]+)", line (\d+), in (\w+)', node.meta.get("stack_trace") or "" if node else "")
-    own = [place for place in places if "/torch/" not in place[0]]
-    where = f" at {own[-1][0]}:{own[-1][1]}, in {own[-1][2]}" if own else ""
+    place = place_in_trace(node.meta.get("stack_trace") or "") if node else None
+    where = f" at {place}" if place else ""
     return f"ONNX has no counterpart for {target}{where}. Compute it otherwise, or leave it out of the model."

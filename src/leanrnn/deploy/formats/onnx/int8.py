@@ -1,19 +1,18 @@
-"""Eight bits: what onnxruntime multiplies as bytes, what is only stored as such, and by how much outputs change."""
+"""Eight bits: what onnxruntime multiplies as bytes, and what is only stored as such."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from leanrnn.deploy.files import inputs_for, session
-from leanrnn.deploy.quietly import needed, quietly
+from leanrnn.deploy.libraries import ONNX, in_short, quietly
 from leanrnn.errors import ExportError
 
-__all__ = ["change", "has_vnni", "kept_nodes", "store_in_bytes", "to_int8"]
+__all__ = ["RECURRENT", "has_vnni", "store_in_bytes", "to_int8"]
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 LINEAR = ("MatMul", "Gemm", "Gather")
@@ -25,23 +24,22 @@ AXES = dict.fromkeys(RECURRENT, 1) | {"MatMul": -1, "Gemm": 0, "Gather": 0}
 
 def to_int8(source: Path, target: Path, reduce_range: bool) -> None:
     """Quantise weights now and activations while running; a scale for every row, which is closer than one for all."""
-    (tool,) = needed("onnxruntime.quantization")
+    tool = ONNX.package("onnxruntime.quantization")
     options = {"weight_type": tool.QuantType.QInt8, "per_channel": True, "reduce_range": reduce_range}
     inside = {"EnableSubgraph": True}  # the steps of a scan too
     try:
         with quietly():
-            _told_apart(source, target)
+            _own_weights(source, target)
             tool.quantize_dynamic(target, target, extra_options=inside, **options)
             store_in_bytes(target, target, RECURRENT)
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ExportError(f"onnxruntime cannot quantise {source}: {reason}. Keep it as it is.") from error
+        raise ExportError(f"onnxruntime cannot quantise {source}: {in_short(error)}. Keep it as it is.") from error
 
 
-def _told_apart(source: Path, target: Path) -> None:
+def _own_weights(source: Path, target: Path) -> None:
     """Every recurrent node gets weights of its own: onnxruntime's quantiser takes those that two nodes share, as of a
     layer that runs twice, for quantised after the first, and writes a file that does not run."""
-    (onnx,) = needed("onnx")
+    onnx = ONNX.package("onnx")
     model = onnx.load(str(source))
     weights, used = {each.name: each for each in model.graph.initializer}, set[str]()
     for node in [node for node in model.graph.node if node.op_type in RECURRENT]:
@@ -58,7 +56,7 @@ def _told_apart(source: Path, target: Path) -> None:
 def store_in_bytes(source: Path, target: Path, kinds: Iterable[str] = (*RECURRENT, *LINEAR)) -> None:
     """Weights of these nodes: bytes with a scale for every row in the file, numbers again as it runs. Any runtime reads
     that, since it needs no operator but DequantizeLinear."""
-    (onnx,) = needed("onnx")
+    onnx = ONNX.package("onnx")
     model = onnx.load(str(source))
     weights = {each.name: each for each in model.graph.initializer}
     done = set()
@@ -89,29 +87,6 @@ def _replace(onnx: Any, graph: Any, tensor: Any, axis: int) -> None:
     graph.initializer.remove(tensor)
     graph.initializer.extend(onnx.numpy_helper.from_array(v, k) for k, v in parts.items())
     graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", list(parts), [name], axis=axis % values.ndim))
-
-
-def change(before: Path, after: Path, about: Mapping[str, Any], sizes: Mapping[str, int]) -> float:
-    """How far the outputs of two files are apart, the root of the mean square relative to that of the output."""
-    inputs = inputs_for(about, sizes)
-    expected = session(before).run(None, inputs)
-    try:
-        found = session(after).run(None, inputs)
-    except Exception as error:  # of onnxruntime, for a file that its quantiser should not have written
-        reason = " ".join(str(error).split())[:200]
-        raise ExportError(
-            f"onnxruntime cannot run {before} in eight bits: {reason}. Take weights_only=True, or keep it as it is."
-        ) from error
-    worst = 0.0
-    for a, b in zip(expected, found, strict=True):
-        worst = max(worst, float(np.sqrt(np.square(a - b).mean() / (np.square(a).mean() or 1.0))))
-    return worst
-
-
-def kept_nodes(path: Path) -> tuple[str, ...]:
-    """Recurrent nodes that compute in single precision."""
-    (onnx,) = needed("onnx")
-    return tuple(node.name for node in onnx.load(str(path)).graph.node if node.op_type in RECURRENT)
 
 
 def has_vnni() -> bool:

@@ -1,0 +1,42 @@
+"""What a file says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from leanrnn import __version__
+from leanrnn.deploy.program import Program, tensors_of
+from leanrnn.layers import RecurrentHighway, widths_of
+from leanrnn.surgery.plan import whole_plan
+
+__all__ = ["metadata_for"]
+
+
+def metadata_for(model: nn.Module, program: Program, about: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Who wrote it, what goes in, widths of the layers, number of weights, what was cut, and what the user adds."""
+    widths = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.RNNBase):
+            widths[name] = list(widths_of(module, 0))
+        elif isinstance(module, RecurrentHighway):
+            widths[name] = [module.hidden_size]
+    inputs = zip(program.inputs, tensors_of(program.example), strict=True)
+    return {
+        "version": __version__,
+        "inputs": {name: list(shape) for name, shape in program.inputs.items()},
+        "lengths": list(program.lengths),
+        "values": {name: _values(tensor) for name, tensor in inputs},
+        "widths": widths,
+        "weights": sum(parameter.numel() for parameter in model.parameters()),
+        "plan": whole_plan(model).to_json(),
+        "about": dict(about or {}),
+    }
+
+
+def _values(tensor: Tensor) -> tuple[str, float, float]:
+    """Type, smallest and largest number: words of a vocabulary are not any numbers."""
+    kind = str(tensor.dtype).removeprefix("torch.")
+    return kind, tensor.min().item(), tensor.max().item()

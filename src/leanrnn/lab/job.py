@@ -1,0 +1,154 @@
+"""What surrounds a training loop, whatever it trains: a model with its optimizer, penalty and average, and the numbers
+that go with them. The loops themselves are the tasks' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+import leanrnn
+from leanrnn.lab.events import check_finite
+from leanrnn.lab.sparse_settings import SparseSettings
+
+__all__ = ["Job", "Tally", "judging", "sparsifier_for", "start_file"]
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What there is to tell of the steps since the last interval."""
+
+    loss: float
+    """Mean of the steps."""
+    seconds: float
+    """That they took."""
+    penalty: float
+    strength: float
+    alive: dict[str, int]
+    """Components that are not dead, of every layer with a penalty."""
+
+
+@dataclass(kw_only=True)
+class Job(Generic[Model]):
+    """A model in training. A task adds what its own loop counts, and names it in ``NUMBERS``. ::
+
+    class LanguageJob(Job[LanguageModel]): ...
+    """
+
+    NUMBERS: ClassVar[tuple[str, ...]] = ("total", "seconds", "mark", "difference")
+    """Attributes of plain data, which a checkpoint holds as they are."""
+
+    model: Model
+    optimizer: torch.optim.Optimizer
+    losses: Tensor
+    """Of the steps of this interval, so that a step never waits for a number."""
+    about: dict[str, Any]
+    """What a file of the model says of itself."""
+    sparsifier: leanrnn.Sparsifier | None = None
+    average: Model | None = None
+    """Its weights, averaged over the last steps."""
+    total: float = 0.0
+    """Sum of the losses since the last evaluation, up to the last interval."""
+    seconds: float = 0.0
+    """Of training."""
+    mark: float = 0.0
+    """The same at the last interval."""
+    difference: float = 0.0
+    """The largest there was between the scores of the model with dead components and without them, when they went."""
+
+    @property
+    def judged(self) -> Model:
+        """What is evaluated, and in the end kept: the average, if there is one."""
+        return self.model if self.average is None else self.average
+
+    @property
+    def alive(self) -> dict[str, int]:
+        """Components that are not dead, of every layer with a penalty."""
+        return {layer.name: layer.alive for layer in self.sparsifier.status().layers} if self.sparsifier else {}
+
+    def tally(self, losses: list[float], step: int) -> Tally:
+        """Close an interval whose losses these are; ``step`` is that of the last one."""
+        check_finite(losses, step)
+        self.total += sum(losses)
+        spent, self.mark = self.seconds - self.mark, self.seconds
+        mean = sum(losses) / len(losses)
+        if self.sparsifier is None:
+            return Tally(mean, spent, 0.0, 0.0, {})
+        status = self.sparsifier.status()
+        return Tally(mean, spent, status.penalty, status.strength, {la.name: la.alive for la in status.layers})
+
+    def compact(self, scores: Callable[[Model], Tensor]) -> bool:
+        """Cut what is dead out of model, optimizer and average; whether anything was. ``scores`` of some inputs,
+        without dropout, have to stay what they are: ``difference`` says how far they do. ::
+
+            job.compact(lambda model: all_scores(model, inputs))
+        """
+        assert self.sparsifier is not None
+        if all(layer.alive == layer.width for layer in self.sparsifier.status().layers):
+            return False
+        before = scores(self.model)
+        if not self.sparsifier.compact():
+            return False
+        self.note_difference(before, scores(self.model))
+        return True
+
+    def note_difference(self, before: Tensor, after: Tensor) -> None:
+        """The scores of a model with dead components, and without them."""
+        self.difference = max(self.difference, float((after - before).abs().max()))
+
+
+@contextmanager
+def judging(model: nn.Module) -> Iterator[None]:
+    """Without dropout and without gradients, and afterwards as it was. ::
+
+    with judging(model):
+        scores = model(words)
+    """
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+def sparsifier_for(
+    config: SparseSettings,
+    groups: leanrnn.Groups,
+    element: leanrnn.ElementThreshold,
+    costs: Mapping[str, float],
+    *,
+    ramp: int,
+    until: int,
+    penalty: leanrnn.L1 | None = None,
+) -> leanrnn.Sparsifier:
+    """What the settings ask for. ``element`` is the threshold of single weights; ``costs`` say what a component of
+    every layer costs; in ``ramp`` steps the strength rises, after ``until`` steps (0: never) a part of it stays. ::
+
+        sparsifier_for(config, groups, element, costs, ramp=100, until=0).attach(optimizer)
+    """
+    thresholds: list[Any] = [element]
+    if config.group_threshold:
+        thresholds.append(leanrnn.GroupThreshold(config.group_threshold))
+    acts: leanrnn.L1 | leanrnn.GroupLasso | None = penalty
+    if acts is None:
+        dear = max(costs.values())
+        weights = {name: (costs[name] / dear) ** 0.5 for name in groups.names} if config.by_cost else None
+        acts = leanrnn.GroupLasso(groups, weights=weights)
+    strength: Any = leanrnn.linear_ramp(config.strength, ramp) if ramp else config.strength
+    if until:
+        strength = leanrnn.off_from(strength, until, left=config.afterwards)
+    return leanrnn.Sparsifier(groups, strength=strength, threshold=thresholds, penalty=acts, mode=config.mode)
+
+
+def start_file(start: Path) -> Path:
+    """The file of a model to begin with: itself, or that of the run in a folder."""
+    return start / "model.safetensors" if start.is_dir() else start
