@@ -16,9 +16,9 @@ from leanrnn.surgery.checkpoint import load, save
 from leanrnn.surgery.cut import cut_
 from leanrnn.surgery.plan import plan_of
 from leanrnn.surgery.shrink import shrink
+from tests.support.cutting import Mixed, Tied, mixed_groups
 from tests.support.stacks import BATCH, INPUTS, STEPS, Tagger, random_masks, tagger
 from tests.surgery.test_shrink import Remembering, remembering
-from tests.surgery.test_surgery import Mixed, Tied, mixed_groups
 
 
 @pytest.fixture
