@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
+from leanrnn.discovery.propagate import PLAIN, READINGS, Propagation, Reading, propagate
 from leanrnn.discovery.prove import join_layers, prove_layers
 from leanrnn.discovery.recorder import record
 from leanrnn.discovery.states import is_state, tie_handed_on
@@ -74,6 +74,7 @@ def discover(
         all_layers, narrow = _offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
         layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
         groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
+        groups.reading = how.words
         if prove and groups.layers and _has_numbers(model):
             # Most readings agree, and each proof runs the model many times.
             known = proven.setdefault(frozenset(map(layer_key, layers)), groups)
@@ -82,7 +83,7 @@ def discover(
             prove_layers(model, groups, example, _input_hints(found, classes, groups))
         return groups, all_layers
 
-    groups, layers = attempt(READINGS[0])
+    groups, layers = attempt(PLAIN)
     if groups.failed:
         groups, layers = _best_reading(groups, layers, attempt)
         pinned = {name for name, _ in groups.pinned}
@@ -101,18 +102,30 @@ def discover(
 def _best_reading(
     groups: Groups, layers: list[Layer], attempt: Callable[[Reading], tuple[Groups, list[Layer]]]
 ) -> tuple[Groups, list[Layer]]:
-    """The reading that offers most; the first that fails nowhere and offers no less is taken."""
-
-    def offered(groups: Groups) -> int:
-        return sum(int(layer.group_sizes.sum()) for layer in groups)
-
+    """The reading that offers most, the plainest of equals; one that fails nowhere ends the search."""
     for how in READINGS[1:]:
         others, all_layers = attempt(how)
-        if offered(others) >= offered(groups):
+        if _offered(others) > _offered(groups):
             groups, layers = others, all_layers
             if not groups.failed:
                 break
     return groups, layers
+
+
+def _offered(groups: Groups) -> tuple[int, int, bool]:
+    """How much can leave at all, then how much of it on its own, then whether no trial was needed to tell.
+
+    A reading that ties two widths which could each shrink alone offers the same rows in fewer components: it is better
+    only if that lets other rows leave as well. What reads a component does not count, as tying adds readers.
+    """
+    rows = {
+        (strip.tensor, strip.axis, position)
+        for layer in groups
+        for strip in layer.strips
+        if strip.role == "weight" and not strip.reader
+        for position in strip.positions.tolist()
+    }
+    return len(rows), sum(layer.width for layer in groups), not groups.failed
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:

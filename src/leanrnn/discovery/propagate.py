@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from leanrnn.discovery.rules.move import tie_pieces
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden
 
-__all__ = ["READINGS", "Owner", "Propagation", "Reading", "propagate"]
+__all__ = ["PLAIN", "READINGS", "Owner", "Propagation", "Reading", "propagate"]
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,25 @@ class Propagation:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a tape is read: each of these ties more, for code that the plain reading does not do justice to."""
+    """How a tape is read. Beyond the plain reading, each ties more, for code that the plain one does not understand."""
 
-    everything: bool = False
-    """Operators whose result is thrown away count too: they still run in the smaller model."""
-    dense: bool = False
-    """The states that torch's own recurrent code stacks are one tensor, as they are for anybody else."""
+    words: str
+    """For the report."""
     constants: bool = False
     """A fresh tensor of zeros or ones is as wide as what it meets: code makes it from a number that will follow."""
+    everything: bool = False
+    """Operators whose result is thrown away count too: they still run in the smaller model."""
 
 
-READINGS = [Reading(*flags) for flags in product((False, True), repeat=3)]
-"""From the plainest to the one that ties the most."""
+PLAIN = Reading("from the operators that lead to a result")
+READINGS = (
+    PLAIN,
+    # One tensor of zeros, or slices of one tensor of states, for layers that only seem to be on their own.
+    Reading("from the operators that lead to a result, fresh zeros and ones as wide as what they meet", constants=True),
+    # A width that is also that of something computed and not used (a mask, a second branch) and has to fit it.
+    Reading("from all operators, also those whose result is thrown away", everything=True),
+)
+"""From the plainest on, as they are tried; each is there because some model shrinks under no other."""
 
 
 class _Reader:
@@ -170,7 +176,7 @@ class _Reader:
         call = Call(ties, node.op, resolved, [self.tape.shapes[o] for o in node.outs if o >= 0] or [()])
         if any(o < 0 for o in node.outs):
             call.shapes = self._all_shapes(node, call)
-        call.weights, call.fused = weights, node.fused and not self.how.dense
+        call.weights, call.fused = weights, node.fused
         return call
 
     def _all_shapes(self, node: Node, call: Call) -> list[tuple[int, ...]]:
@@ -206,7 +212,7 @@ def _first_is_zero(source: Source) -> bool:
     )
 
 
-def propagate(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
+def propagate(tape: Tape, how: Reading = PLAIN) -> Propagation:
     """All ties of the operators that lead to an output."""
     reader = _Reader(tape, weights_of(tape), how)
     for i, source in tape.sources.items():
