@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import leanrnn
 import tests.support.families_more  # noqa: F401  (registers more families)
-from leanrnn.discovery.propagate import PLAIN, READINGS
+from leanrnn.discovery.readings import PLAIN, READINGS
 from tests.discovery.test_corners import cut, x
 from tests.support.families import FAMILIES, Run
 

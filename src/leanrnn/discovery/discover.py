@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -11,9 +11,11 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes, solve
+from leanrnn.discovery.hidden import hidden_widths, hiding
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import PLAIN, READINGS, Propagation, Reading, propagate
+from leanrnn.discovery.propagate import Propagation, propagate
 from leanrnn.discovery.prove import join_layers, prove_layers
+from leanrnn.discovery.readings import PLAIN, Reading, best_reading
 from leanrnn.discovery.recorder import record
 from leanrnn.discovery.states import is_state, tie_handed_on
 from leanrnn.discovery.supported import check_supported
@@ -73,7 +75,14 @@ def discover(
         wanted = ~classes.pinned & ~classes.derived
         all_layers, narrow = _offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
         layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
-        groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
+        pinned = _pinned_widths(found, classes) + narrow
+        pinned += hidden_widths(
+            found,
+            classes,
+            {name for name, _ in pinned},
+            alone=not pinned and not any(la.recurrent for la in all_layers),
+        )
+        groups = Groups(layers, pinned, model)
         groups.reading = how.words
         if prove and groups.layers and _has_numbers(model):
             # Most readings agree, and each proof runs the model many times.
@@ -85,7 +94,7 @@ def discover(
 
     groups, layers = attempt(PLAIN)
     if groups.failed:
-        groups, layers = _best_reading(groups, layers, attempt)
+        groups, layers = best_reading(groups, layers, attempt)
         pinned = {name for name, _ in groups.pinned}
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
@@ -94,38 +103,9 @@ def discover(
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
             "this run of the model has no recurrent width, or include and exclude leave none. Give an example with at "
-            "least two time steps, look at the patterns, or ask for every width with scope='all'."
+            f"least two time steps, look at the patterns, or ask for every width with scope='all'.{hiding(tape)}"
         )
     return groups
-
-
-def _best_reading(
-    groups: Groups, layers: list[Layer], attempt: Callable[[Reading], tuple[Groups, list[Layer]]]
-) -> tuple[Groups, list[Layer]]:
-    """The reading that offers most, the plainest of equals; one that fails nowhere ends the search."""
-    for how in READINGS[1:]:
-        others, all_layers = attempt(how)
-        if _offered(others) > _offered(groups):
-            groups, layers = others, all_layers
-            if not groups.failed:
-                break
-    return groups, layers
-
-
-def _offered(groups: Groups) -> tuple[int, int, bool]:
-    """How much can leave at all, then how much of it on its own, then whether no trial was needed to tell.
-
-    A reading that ties two widths which could each shrink alone offers the same rows in fewer components: it is better
-    only if that lets other rows leave as well. What reads a component does not count, as tying adds readers.
-    """
-    rows = {
-        (strip.tensor, strip.axis, position)
-        for layer in groups
-        for strip in layer.strips
-        if strip.role == "weight" and not strip.reader
-        for position in strip.positions.tolist()
-    }
-    return len(rows), sum(layer.width for layer in groups), not groups.failed
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:

@@ -11,17 +11,19 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map
 
+from leanrnn.discovery.functions import Opaque
 from leanrnn.discovery.labels import Factor, Labels, Value
 from leanrnn.discovery.reach import live_nodes, unread_tiles, weights_of
+from leanrnn.discovery.readings import PLAIN, Reading
 from leanrnn.discovery.recurrence import Recurrence
 from leanrnn.discovery.rules import Call, find
-from leanrnn.discovery.rules.base import without_rule
+from leanrnn.discovery.rules.base import whole, without_rule
 from leanrnn.discovery.rules.join import scatter
 from leanrnn.discovery.rules.move import tie_pieces
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden
 
-__all__ = ["PLAIN", "READINGS", "Owner", "Propagation", "Reading", "propagate"]
+__all__ = ["Owner", "Propagation", "propagate"]
 
 
 @dataclass(frozen=True)
@@ -47,29 +49,6 @@ class Propagation:
 
     def __post_init__(self) -> None:
         self.recurrence = Recurrence(self.tape, self.ties, self.values)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a tape is read. Beyond the plain reading, each ties more, for code that the plain one does not understand."""
-
-    words: str
-    """For the report."""
-    constants: bool = False
-    """A fresh tensor of zeros or ones is as wide as what it meets: code makes it from a number that will follow."""
-    everything: bool = False
-    """Operators whose result is thrown away count too: they still run in the smaller model."""
-
-
-PLAIN = Reading("from the operators that lead to a result")
-READINGS = (
-    PLAIN,
-    # One tensor of zeros, or slices of one tensor of states, for layers that only seem to be on their own.
-    Reading("from the operators that lead to a result, fresh zeros and ones as wide as what they meet", constants=True),
-    # A width that is also that of something computed and not used (a mask, a second branch) and has to fit it.
-    Reading("from all operators, also those whose result is thrown away", everything=True),
-)
-"""From the plainest on, as they are tried; each is there because some model shrinks under no other."""
 
 
 class _Reader:
@@ -128,7 +107,7 @@ class _Reader:
             part = values[node.args[1].id]
             outs: Sequence[Value | None] = [scatter(call, harden(self.result.ties, part), node.scatter)]
         elif found is None:
-            outs = without_rule(call)
+            outs = _hidden(call) if isinstance(node.op, Opaque) else without_rule(call)
         else:
             outs_or_one = found[0](call)
             outs = [outs_or_one] if isinstance(outs_or_one, Value) else list(outs_or_one)
@@ -187,6 +166,10 @@ class _Reader:
 
 
 _COPIES = ("aten.lift_fresh", "aten.lift_fresh_copy", "aten.clone", "aten.detach", "aten.alias", "aten._to_copy")
+
+
+def _hidden(call: Call) -> list[Value]:
+    return whole(call, f"meets {call.op.words}", f"comes out of {call.op.words}")
 
 
 def _numbers(source: Source) -> Labels | None:

@@ -20,13 +20,14 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
+from leanrnn.discovery.functions import follow, functions_followed, look_inside
 from leanrnn.discovery.instead import instead_of
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 
-__all__ = ["opaque_kernels_off", "record"]
+__all__ = ["Recorder", "opaque_kernels_off", "record"]
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parents[1])
@@ -50,12 +51,18 @@ class _Alias:
     value: int
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Writes every operator of one run onto a tape."""
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.tape = Tape()
         self.known: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.places: dict[tuple[Any, ...], _Alias] = {}
+        self.inside: list[bool] = []
+        """The autograd.Functions that run just now; true where numbers appeared that no operator wrote."""
+        self.empty: set[int] = set()
+        """Values made inside of one for something to be written into."""
 
     def source(self, tensor: Tensor, kind: str, name: str) -> int:
         place = _place(tensor)
@@ -67,6 +74,16 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.places[place] = found
         self.known[tensor] = found
         return found.value
+
+    def made(self, tensor: Tensor, value: int | None = None) -> int:
+        """``tensor`` is new, whatever was known of it."""
+        value = self.tape.value(tensor) if value is None else value
+        self.known[tensor] = _Alias(_Root(value), (), 0, value)
+        return value
+
+    def function(self, cls: type, forward: Callable[..., Any], *args: Any) -> Any:
+        """Run the forward of an ``autograd.Function``."""
+        return follow(self, cls, forward, args, _where())
 
     def read(self, tensor: Tensor, where: tuple[str, bool]) -> int:
         alias: _Alias | None = self.known.get(tensor)  # type: ignore[no-untyped-call]
@@ -120,6 +137,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         flat = [t for t in outs if isinstance(t, Tensor)]
         viewed, written = _aliases(func, args, kwargs)
         ids = [self.tape.value(t) for t in flat]
+        if self.inside:
+            look_inside(self, func, tree_leaves((args, kwargs)), ids, viewed, written)
         self.tape.nodes.append(Node(func, refs[0], refs[1], list(ids), *where))
         if viewed is not None:
             parent = self.known[viewed]
@@ -128,11 +147,11 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if tensor is not viewed:
                     self.known[tensor] = _Alias(parent.root, (*parent.chain, step), parent.root.version, value)
             return result
-        for i, (tensor, value) in enumerate(zip(flat, ids, strict=True)):
+        for tensor, value in zip(flat, ids, strict=True):
             if any(tensor is t for t in written):
                 self.write(tensor, value, where)
             else:
-                self.known[tensor] = _Alias(_Root(ids[i]), (), 0, ids[i])
+                self.made(tensor, value)
         if func is torch.ops.aten._local_scalar_dense.default:
             self.tape.sinks.append(refs[0][0].id)
         return result
@@ -141,7 +160,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class _Whole(TorchFunctionMode):
     """Keeps a norm in one piece that torch takes apart before the recorder sees it."""
 
-    def __init__(self, recorder: _Recorder) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
 
@@ -163,14 +182,14 @@ def record(
 ) -> tuple[Tape, Any]:
     """Run ``call`` and return the tape with what it returned; ``named`` are parameters and buffers, ``held`` other
     tensors of the model's own."""
-    recorder = _Recorder()
+    recorder = Recorder()
     for name, tensor in named.items():
         recorder.source(tensor, "parameter" if isinstance(tensor, torch.nn.Parameter) else "buffer", name)
     for index, tensor in enumerate(held):
         recorder.source(tensor, "held", str(index))
     for index, tensor in enumerate(inputs):
         recorder.source(tensor, "input", str(index))
-    with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), recorder:
+    with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), functions_followed(recorder), recorder:
         result = call()
         recorder.tape.outputs = [recorder.read(t, ("the model's result", False)) for t in leaves(result)]
     return recorder.tape, result

@@ -35,11 +35,25 @@ def register(operator: Any, rule: str | Rule | None = None, *, like: Callable[..
         leanrnn.register("mylib::gate", "pointwise")
         leanrnn.register("mylib::scan", "[time] batch hidden, hidden -> [time] batch hidden")
 
+    A kernel inside a ``torch.autograd.Function`` gets a reference in the same way::
+
+        leanrnn.register(Scan, like=scan_reference)
+
     Arguments:
-        operator: ``"mylib::scan"``, ``torch.ops.mylib.scan``, an overload of it, or what ``custom_op`` returned.
+        operator: ``"mylib::scan"``, ``torch.ops.mylib.scan``, an overload of it, or what ``custom_op`` returned; or a
+            subclass of ``torch.autograd.Function``.
         rule: ``"pointwise"``, a pattern, or a function of a ``leanrnn.discovery.rules.Call``.
-        like: a function with the operator's arguments that returns what it returns.
+        like: a function with the operator's arguments (those of ``apply``) that returns what it returns.
     """
+    if getattr(operator, "__name__", "") == "apply":
+        operator = getattr(operator, "__self__", operator)  # Scan.apply is as good as Scan
+    if isinstance(operator, type) and issubclass(operator, torch.autograd.Function):
+        if rule is not None or like is None:
+            raise OperatorError(
+                f"register({operator.__name__}) needs like=, a function of what apply takes, without ctx."
+            )
+        LIKE[operator] = _callable(operator.__name__, like)
+        return
     name = _name(operator)
     if (rule is None) == (like is None):
         raise OperatorError(f"register({name!r}) needs one of a rule and like=. Give a word, a pattern or a function.")
