@@ -69,14 +69,28 @@ def wasteful() -> Run:
     return model
 
 
+def slices_and_waste(m, x: Tensor) -> Tensor:
+    """Last states joined by slices, which takes one width for both directions, and a stack of states nobody reads."""
+    h = m.rnn(x)[1]
+    a, b = m.a(x)[1], m.b(x)[1]
+    torch.stack([a, b])
+    return m.head(torch.cat([h[0 : h.size(0) : 2], h[1 : h.size(0) : 2], a + m.match(b)], 2))
+
+
+def both() -> Run:
+    parts = {"a": nn.GRU(5, 4), "b": nn.GRU(5, 4), "match": nn.Linear(4, 4), "head": nn.Linear(16, 3)}
+    return Run(slices_and_waste, rnn=nn.GRU(5, 6, bidirectional=True), **parts)
+
+
 @pytest.mark.parametrize(
     ("make", "example", "number"),
     [
         (lambda: Run(lambda m, x: m.head(m.rnn(x)[0]), rnn=nn.GRU(5, 6), head=nn.Linear(6, 3)), x(), 0),
         (lambda: FAMILIES["state_directions_joined_by_slices"]().model, x(), 1),
         (wasteful, x(), 2),
+        (both, x(), 3),
     ],
-    ids=["plain", "constants", "everything"],
+    ids=["plain", "constants", "everything", "both"],
 )
 def test_every_reading_is_needed_and_written_down(make, example, number) -> None:
     model, words = make().double(), READINGS[number].words

@@ -25,10 +25,13 @@ class Reading:
 PLAIN = Reading("from the operators that lead to a result")
 READINGS = (
     PLAIN,
-    # One tensor of zeros, or slices of one tensor of states, for layers that only seem to be on their own.
+    # Layers or directions that only seem to be on their own: all start from one tensor of zeros, and code that slices
+    # the stacked states, or puts them where zeros stood, needs them of one width.
     Reading("from the operators that lead to a result, fresh zeros and ones as wide as what they meet", constants=True),
-    # A width that is also that of something computed and not used (a mask, a second branch) and has to fit it.
+    # Layers whose last states are stacked and then not read: the stack still runs, and takes one width.
     Reading("from all operators, also those whose result is thrown away", everything=True),
+    # Both in one model.
+    Reading("from all operators, fresh zeros and ones as wide as what they meet", constants=True, everything=True),
 )
 """From the plainest on, as they are tried; each is there because some model shrinks under no other."""
 

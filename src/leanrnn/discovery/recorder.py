@@ -136,6 +136,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         outs = result if isinstance(result, (tuple, list)) else [result]
         flat = [t for t in outs if isinstance(t, Tensor)]
         viewed, written = _aliases(func, args, kwargs)
+        turned = _view_of_itself(func)
+        if turned is not None:
+            func, viewed, written = turned, args[0], []
         ids = [self.tape.value(t) for t in flat]
         if self.inside:
             look_inside(self, func, tree_leaves((args, kwargs)), ids, viewed, written)
@@ -144,7 +147,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             parent = self.known[viewed]
             for i, (tensor, value) in enumerate(zip(flat, ids, strict=True)):
                 step = (func, refs[0][1:], refs[1], i, tuple(tensor.shape))
-                if tensor is not viewed:
+                if tensor is not viewed or turned is not None:
                     self.known[tensor] = _Alias(parent.root, (*parent.chain, step), parent.root.version, value)
             return result
         for tensor, value in zip(flat, ids, strict=True):
@@ -222,6 +225,15 @@ def _aliases(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         elif isinstance(value, Tensor) and any(r.alias_info is not None for r in func._schema.returns):
             viewed = value
     return viewed, written
+
+
+def _view_of_itself(func: Any) -> Any:
+    """The operator without the underscore, if ``func`` only gives its tensor another shape (``h.squeeze_(0)``)."""
+    if torch.Tag.inplace_view not in func.tags:
+        return None
+    packet = getattr(torch.ops.aten, func.overloadpacket.__name__.rstrip("_"), None)
+    plain = getattr(packet, func._overloadname, None)
+    return plain if plain is not None and plain._schema.returns[0].alias_info is not None else None
 
 
 def _where() -> tuple[str, bool]:
