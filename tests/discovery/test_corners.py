@@ -304,3 +304,32 @@ def test_rows_chosen_by_a_mask(select: Any) -> None:
 
     model = Run(forward, rnn=nn.GRU(5, 6), head=nn.Linear(6, 3))
     cut(model, (x(), torch.tensor([[True, False], [True, True], [False, True], [True, True]])), {"rnn.l0": [0, 2, 3]})
+
+
+def complex_steps(m: Any, x: Tensor) -> Tensor:
+    h = torch.zeros(x.size(1), m.u.size(0), dtype=m.u.dtype)
+    for step in x:
+        z = step.to(m.w.dtype) @ m.w + (m.decay * h if m.u.dim() == 1 else h @ m.u)
+        h = z if m.u.dim() == 1 else z / (1 + z.abs()) * torch.relu(z.abs() + m.bias)
+    return m.head(torch.cat([h.real, h.imag], -1))
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_weights_that_are_complex_numbers(diagonal: bool) -> None:
+    model = Run(complex_steps, head=nn.Linear(12, 3)).double()
+    model.w = nn.Parameter(torch.randn(5, 6, dtype=torch.complex128))
+    model.u = nn.Parameter(torch.randn(*[6] * (1 if diagonal else 2), dtype=torch.complex128) / 3)
+    model.decay, model.bias = model.u, nn.Parameter(torch.rand(6, dtype=torch.float64))
+    groups = leanrnn.discover(model, x())
+    (name,) = groups.names
+    cut(model, x(), {name: [0, 3, 4]})
+    with torch.no_grad():  # a number without its real part is not zero
+        model.w[:, 2].real.zero_()
+        model.u.select(-1, 2).real.zero_()
+        model.head.weight[:, [2, 8]] = 0
+    assert leanrnn.groups.alive(groups)[name].all()
+    with torch.no_grad():
+        weights = [s for s in groups[name].strips if s.role == "weight"]
+        parts = [model.get_parameter(s.tensor).transpose(0, s.axis)[s.positions[s.components == 2]] for s in weights]
+        squares = sum(float(part.abs().square().sum()) for part in parts)
+    assert float(leanrnn.groups.group_norms(groups)[name][2]) ** 2 == pytest.approx(squares)

@@ -185,3 +185,47 @@ def convolutional_lstm() -> Family:
 
     model = Run(forward, conv=nn.Conv2d(2 + H, 4 * H, 3, padding=1), head=nn.Conv2d(H, 1, 1))
     return Family(model, torch.randn(2, 3, 2, 4, 4), {"conv": H})
+
+
+class LinearRecurrentUnit(nn.Module):
+    """A linear recurrence with a diagonal of complex numbers (LRU), from real parameters as its authors wrote it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nu, self.theta, self.gamma = (nn.Parameter(torch.rand(H)) for _ in range(3))
+        self.b_real, self.b_imag = (nn.Parameter(torch.randn(H, 5)) for _ in range(2))
+        self.c_real, self.c_imag = (nn.Parameter(torch.randn(5, H)) for _ in range(2))
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        decay = torch.exp(torch.complex(-torch.exp(self.nu), torch.exp(self.theta)))
+        inward = torch.complex(self.b_real, self.b_imag) * self.gamma.unsqueeze(-1)
+        outward = torch.complex(self.c_real, self.c_imag)
+        h, outs = torch.zeros(x.size(1), self.nu.size(0), dtype=decay.dtype), []
+        for step in x:
+            h = decay * h + step.to(decay.dtype) @ inward.mT
+            outs.append((h @ outward.mT).real)
+        return self.head(torch.stack(outs))
+
+
+FAMILIES["lru"] = lambda: Family(LinearRecurrentUnit(), _x(), {"gamma": H})
+
+
+@family
+def lru_of_pairs() -> Family:
+    """The same recurrence on pairs of real numbers that are seen as complex ones."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        decay, h, outs = torch.polar(torch.sigmoid(m.nu.bias), m.theta.bias), 0, []
+        for step in x:
+            h = decay * h + torch.view_as_complex(m.inward(step).unflatten(-1, (-1, 2)).contiguous())
+            outs.append(torch.view_as_real(h).flatten(-2))
+        return m.head(torch.stack(outs))
+
+    parts = {
+        "inward": nn.Linear(5, 2 * H),
+        "nu": nn.Linear(1, H),
+        "theta": nn.Linear(1, H),
+        "head": nn.Linear(2 * H, 3),
+    }
+    return Family(Run(forward, **parts), _x(), {"inward": H})

@@ -29,11 +29,9 @@ class Classes:
     reasons: dict[int, str]
 
     def reason(self, labels: Labels) -> str:
-        """Why the first pinned class among the labels is pinned."""
-        for cls in np.unique(self.of[labels[labels >= 0]]):
-            if int(cls) in self.reasons:
-                return self.reasons[int(cls)]
-        return "it cannot leave"
+        """Why the first of their classes that cannot leave, or not on its own, has to stay."""
+        classes = np.unique(self.of[labels[labels >= 0]]).tolist()
+        return next(self.reasons[cls] for cls in classes if cls in self.reasons)
 
 
 def solve(found: Propagation, pins: Sequence[tuple[Labels, str]]) -> Classes:
@@ -53,6 +51,7 @@ def solve(found: Propagation, pins: Sequence[tuple[Labels, str]]) -> Classes:
     owner, derived = _implied(found, of)
     count = int(of.max(initial=-1)) + 1
     pinned, reasons = _pinned(found, of, count, pins, (owner, derived))
+    _explain_derived(found, of, reasons)
     # Marks come after the ties: that two labels are one class is often known from the last operator only.
     marks = np.zeros((3, count), np.bool_)
     for labels in found.recurrence.sure:
@@ -108,7 +107,7 @@ def _agreeing(rows: Labels) -> int:
 
 
 def _implied(found: Propagation, of: Labels) -> tuple[Labels, Labels]:
-    pairs = [np.stack([of[a], of[b]]) for a, b in found.ties.implied]
+    pairs = [np.stack([of[a], of[b]]) for a, b, _ in found.ties.implied]
     if not pairs:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     # Of classes, not of labels any more; what turned out to be one class implies nothing.
@@ -136,6 +135,24 @@ def _pinned(
             pinned[o] = True
             reasons.setdefault(int(o), reasons[int(d)])
     return pinned, reasons
+
+
+def _explain_derived(found: Propagation, of: Labels, reasons: dict[int, str]) -> None:
+    """Say of what leaves with another width, and never on its own, where the two met."""
+    for a, b, at in found.ties.implied:
+        node = found.tape.nodes[at]
+        # Outer products have as many pairs as two widths multiplied: one owner says enough of each.
+        classes, first = np.unique(of[b], return_index=True)
+        for owner, derived in zip(of[a][first].tolist(), classes.tolist(), strict=True):
+            if derived not in reasons:
+                other = _owner_name(found, of, owner)
+                reasons[derived] = f"leaves only along with {other}, which it meets in {node.name} at {node.where}"
+
+
+def _owner_name(found: Propagation, of: Labels, cls: int) -> str:
+    """The first parameter that has indices of a class."""
+    named = (o.name for o in found.owners if o.kind == "parameter" and cls in of[o.start : o.start + o.size])
+    return next(named, "a width made on the way")
 
 
 def _mark_loop(found: Propagation, of: Labels, labels: Labels, before: int, marks: NDArray[np.bool_]) -> None:

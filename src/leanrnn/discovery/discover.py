@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -11,9 +11,11 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes, solve
+from leanrnn.discovery.hidden import hidden_widths, hiding
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import READINGS, Propagation, Reading
+from leanrnn.discovery.propagate import Propagation
 from leanrnn.discovery.prove import join_layers, note_blind_proof, prove_layers
+from leanrnn.discovery.readings import PLAIN, Reading, best_reading
 from leanrnn.discovery.recorder import record
 from leanrnn.discovery.states import follow, is_state
 from leanrnn.discovery.supported import check_supported
@@ -72,7 +74,15 @@ def discover(
         wanted = ~classes.pinned & ~classes.derived
         all_layers, narrow = _offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
         layers = _chosen([la for la in all_layers if scope == "all" or la.recurrent], include, exclude)
-        groups = Groups(layers, _pinned_widths(found, classes) + narrow, model)
+        pinned = _pinned_widths(found, classes) + narrow
+        pinned += hidden_widths(
+            found,
+            classes,
+            {name for name, _ in pinned},
+            alone=not pinned and not any(la.recurrent for la in all_layers),
+        )
+        groups = Groups(layers, pinned, model)
+        groups.reading = how.words
         if prove and groups.layers and _has_numbers(model):
             # Most readings agree, and each proof runs the model many times.
             known = proven.setdefault(frozenset(map(layer_key, layers)), groups)
@@ -81,9 +91,9 @@ def discover(
             prove_layers(model, groups, example, _input_hints(found, classes, groups))
         return groups, all_layers
 
-    groups, layers = attempt(READINGS[0])
+    groups, layers = attempt(PLAIN)
     if groups.failed:
-        groups, layers = _best_reading(groups, layers, attempt)
+        groups, layers = best_reading(groups, layers, attempt)
         pinned = {name for name, _ in groups.pinned}
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
@@ -100,26 +110,9 @@ def discover(
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
             "this run of the model has no recurrent width, or include and exclude leave none. Give an example with at "
-            "least two time steps, look at the patterns, or ask for every width with scope='all'."
+            f"least two time steps, look at the patterns, or ask for every width with scope='all'.{hiding(tape)}"
         )
     return groups
-
-
-def _best_reading(
-    groups: Groups, layers: list[Layer], attempt: Callable[[Reading], tuple[Groups, list[Layer]]]
-) -> tuple[Groups, list[Layer]]:
-    """The reading that offers most; the first that fails nowhere and offers no less is taken."""
-
-    def offered(groups: Groups) -> int:
-        return sum(int(layer.group_sizes.sum()) for layer in groups)
-
-    for how in READINGS[1:]:
-        others, all_layers = attempt(how)
-        if offered(others) >= offered(groups):
-            groups, layers = others, all_layers
-            if not groups.failed:
-                break
-    return groups, layers
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:

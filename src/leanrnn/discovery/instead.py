@@ -6,7 +6,7 @@ Torch ships such functions for many of its operators (it decomposes them for com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -19,10 +19,11 @@ from torch.utils._pytree import tree_leaves
 from leanrnn.discovery.rules import find
 from leanrnn.errors import OperatorError
 
-__all__ = ["LIKE", "instead_of"]
+__all__ = ["LIKE", "checked", "instead_of"]
 
-LIKE: dict[str, Callable[..., Any]] = {}
-"""Functions that do what an operator does, by the operator's name (``mylib.scan``)."""
+LIKE: dict[str | type, Callable[..., Any]] = {}
+"""Functions that do what an operator does, by the operator's name (``mylib.scan``); or what an ``autograd.Function``
+does, by its class."""
 
 
 @cache
@@ -47,17 +48,24 @@ def instead_of(op: Any) -> Callable[..., Any] | None:
 
 
 def _followed(op: Any, like: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a user's function returns, after a look at whether the operator returns the same."""
+    if op._schema.is_mutable:
+        return like(*args, **kwargs)
+    return checked(op.name(), like, args, kwargs, lambda: op(*args, **kwargs))
+
+
+def checked(
+    name: str, like: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], real: Callable[[], Any]
+) -> Any:
+    """What a user's function returns, after a look at whether ``real`` returns the same."""
     result = like(*args, **kwargs)
-    if not op._schema.is_mutable:
-        with _disable_current_modes():
-            expected, given = tree_leaves(op(*args, **kwargs)), tree_leaves(result)
-            agree = len(given) == len(expected) and all(map(_close, given, expected))
-        if not agree:
-            raise OperatorError(
-                f"the function registered for {op.name()} does not return what the operator returns here. "
-                "Compare both on these inputs: shapes, types and numbers have to agree."
-            )
+    with _disable_current_modes():
+        expected, given = tree_leaves(real()), tree_leaves(result)
+        agree = len(given) == len(expected) and all(map(_close, given, expected))
+    if not agree:
+        raise OperatorError(
+            f"the function registered for {name} does not return what the operator returns here. "
+            "Compare both on these inputs: shapes, types and numbers have to agree."
+        )
     return result
 
 

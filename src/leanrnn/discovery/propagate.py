@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,20 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map
 
+from leanrnn.discovery.functions import Opaque
 from leanrnn.discovery.labels import Factor, Labels, Value
 from leanrnn.discovery.reach import live_nodes, unread_tiles, weights_of
+from leanrnn.discovery.readings import PLAIN, Reading
 from leanrnn.discovery.recurrence import Recurrence
 from leanrnn.discovery.rules import Call, Kind
-from leanrnn.discovery.rules.base import without_rule
+from leanrnn.discovery.rules.base import whole, without_rule
 from leanrnn.discovery.rules.join import scatter
 from leanrnn.discovery.rules.step import tie_pieces
 from leanrnn.discovery.sums import sums_of
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 from leanrnn.discovery.ties import Ties, harden, unify
 
-__all__ = ["READINGS", "Owner", "Propagation", "Reading", "propagate"]
+__all__ = ["Owner", "Propagation", "propagate"]
 
 
 @dataclass(frozen=True)
@@ -53,22 +54,6 @@ class Propagation:
 
     def __post_init__(self) -> None:
         self.recurrence = Recurrence(self.tape, self.ties, self.values)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a tape is read: each of these ties more, for code that the plain reading does not do justice to."""
-
-    everything: bool = False
-    """Operators whose result is thrown away count too: they still run in the smaller model."""
-    dense: bool = False
-    """The states that torch's own recurrent code stacks are one tensor, as they are for anybody else."""
-    constants: bool = False
-    """A fresh tensor of zeros or ones is as wide as what it meets: code makes it from a number that will follow."""
-
-
-READINGS = [Reading(*flags) for flags in product((False, True), repeat=3)]
-"""From the plainest to the one that ties the most."""
 
 
 class _Reader:
@@ -130,7 +115,7 @@ class _Reader:
             part = values[node.args[1].id]
             outs: Sequence[Value | None] = [scatter(call, harden(self.result.ties, part), node.scatter)]
         elif known is None:
-            outs = without_rule(call)
+            outs = _hidden(call) if isinstance(node.op, Opaque) else without_rule(call)
         else:
             outs_or_one = known.rule(call)
             outs = [outs_or_one] if isinstance(outs_or_one, Value) else list(outs_or_one)
@@ -185,7 +170,7 @@ class _Reader:
         call = Call(ties, node.op, resolved, [self.tape.shapes[o] for o in node.outs if o >= 0] or [()])
         if any(o < 0 for o in node.outs):
             call.shapes = self._all_shapes(node, call)
-        call.weights, call.fused = weights, node.fused and not self.how.dense
+        call.weights, call.fused = weights, node.fused
         return call
 
     def _all_shapes(self, node: Node, call: Call) -> list[tuple[int, ...]]:
@@ -193,6 +178,10 @@ class _Reader:
         base = torch.empty(call["self"].shape, device="meta")
         arguments = [call[a.name] if a.name != "self" else base for a in node.op._schema.arguments]
         return [tuple(t.shape) for t in node.op(*arguments)]
+
+
+def _hidden(call: Call) -> list[Value]:
+    return whole(call, f"meets {call.op.words}", f"comes out of {call.op.words}")
 
 
 def _numbers(source: Source) -> Labels | None:
@@ -218,7 +207,7 @@ def _first_is_zero(source: Source) -> bool:
     )
 
 
-def propagate(tape: Tape, how: Reading = READINGS[0], states: Mapping[int, int] | None = None) -> Propagation:
+def propagate(tape: Tape, how: Reading = PLAIN, states: Mapping[int, int] | None = None) -> Propagation:
     """All ties of the operators that lead to an output; ``states`` says of inputs how surely they are zero where a
     component is (the zero flags of ``labels``)."""
     reader = _Reader(tape, weights_of(tape), how, states or {})

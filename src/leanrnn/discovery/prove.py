@@ -87,6 +87,7 @@ def join_layers(
                 groups.layers = tuple(sorted((*others, joined), key=lambda la: order[la.name]))
                 names = {la.name for la in part}
                 groups.pinned = [(name, reason) for name, reason in groups.pinned if name not in names]
+                groups.reading += f"; {', '.join(la.name for la in part)} can only leave together"
                 break
 
 

@@ -20,13 +20,14 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
+from leanrnn.discovery.functions import follow, functions_followed, look_inside
 from leanrnn.discovery.instead import instead_of
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
 
-__all__ = ["opaque_kernels_off", "record"]
+__all__ = ["Recorder", "opaque_kernels_off", "record"]
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parents[1])
@@ -50,7 +51,9 @@ class _Alias:
     value: int
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Writes every operator of one run onto a tape."""
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.tape = Tape()
@@ -58,6 +61,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.places: dict[tuple[Any, ...], _Alias] = {}
         self.handed: list[tuple[int, tuple[str, bool]]] = []
         self.roots: list[tuple[int, _Root]] = []
+        self.inside: list[bool] = []
+        """The autograd.Functions that run just now; true where numbers appeared that no operator wrote."""
+        self.empty: set[int] = set()
+        """Values made inside of one for something to be written into."""
 
     def source(self, tensor: Tensor, kind: str, name: str) -> int:
         place = _place(tensor)
@@ -71,6 +78,16 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.roots.append((value, found.root))
         self.known[tensor] = found
         return found.value
+
+    def made(self, tensor: Tensor, value: int | None = None) -> int:
+        """``tensor`` is new, whatever was known of it."""
+        value = self.tape.value(tensor) if value is None else value
+        self.known[tensor] = _Alias(_Root(value), (), 0, value)
+        return value
+
+    def function(self, cls: type, forward: Callable[..., Any], *args: Any) -> Any:
+        """Run the forward of an ``autograd.Function``."""
+        return follow(self, cls, forward, args, _where())
 
     def read(self, tensor: Tensor, where: tuple[str, bool]) -> int:
         alias: _Alias | None = self.known.get(tensor)  # type: ignore[no-untyped-call]
@@ -137,20 +154,25 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         outs = result if isinstance(result, (tuple, list)) else [result]
         flat = [t for t in outs if isinstance(t, Tensor)]
         viewed, written = _aliases(func, args, kwargs)
+        turned = _view_of_itself(func)
+        if turned is not None:
+            func, viewed, written = turned, args[0], []
         ids = [self.tape.value(t) for t in flat]
+        if self.inside:
+            look_inside(self, func, tree_leaves((args, kwargs)), ids, viewed, written)
         self.tape.nodes.append(Node(func, refs[0], refs[1], list(ids), *where))
         if viewed is not None:
             parent = self.known[viewed]
             for i, (tensor, value) in enumerate(zip(flat, ids, strict=True)):
                 step = (func, refs[0][1:], refs[1], i, tuple(tensor.shape))
-                if tensor is not viewed:
+                if tensor is not viewed or turned is not None:
                     self.known[tensor] = _Alias(parent.root, (*parent.chain, step), parent.root.version, value)
             return result
-        for i, (tensor, value) in enumerate(zip(flat, ids, strict=True)):
+        for tensor, value in zip(flat, ids, strict=True):
             if any(tensor is t for t in written):
                 self.write(tensor, value, where)
             else:
-                self.known[tensor] = _Alias(_Root(ids[i]), (), 0, ids[i])
+                self.made(tensor, value)
         return result
 
 
@@ -161,7 +183,7 @@ _READ_OUT = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 class _Whole(TorchFunctionMode):
     """Keeps a norm in one piece that torch takes apart before the recorder sees it, and sees what Python reads."""
 
-    def __init__(self, recorder: _Recorder) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
 
@@ -185,14 +207,14 @@ def record(
 ) -> tuple[Tape, Any]:
     """Run ``call`` and return the tape with what it returned; ``named`` are parameters and buffers, ``held`` other
     tensors of the model's own."""
-    recorder = _Recorder()
+    recorder = Recorder()
     for name, tensor in named.items():
         recorder.source(tensor, "parameter" if isinstance(tensor, torch.nn.Parameter) else "buffer", name)
     for index, tensor in enumerate(held):
         recorder.source(tensor, "held", str(index))
     for index, tensor in enumerate(inputs):
         recorder.source(tensor, "input", str(index))
-    with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), recorder:
+    with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), functions_followed(recorder), recorder:
         result = call()
         recorder.end(leaves(result))
     return recorder.tape, result
@@ -225,6 +247,15 @@ def _aliases(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         elif isinstance(value, Tensor) and any(r.alias_info is not None for r in func._schema.returns):
             viewed = value
     return viewed, written
+
+
+def _view_of_itself(func: Any) -> Any:
+    """The operator without the underscore, if ``func`` only gives its tensor another shape (``h.squeeze_(0)``)."""
+    if torch.Tag.inplace_view not in func.tags:
+        return None
+    packet = getattr(torch.ops.aten, func.overloadpacket.__name__.rstrip("_"), None)
+    plain = getattr(packet, func._overloadname, None)
+    return plain if plain is not None and plain._schema.returns[0].alias_info is not None else None
 
 
 def _where() -> tuple[str, bool]:

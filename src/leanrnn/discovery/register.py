@@ -42,13 +42,27 @@ def register(
         leanrnn.register("mylib::gate", "pointwise")
         leanrnn.register("mylib::scan", "[time] batch hidden, hidden -> [time] batch hidden", kind="scan")
 
+    A kernel inside a ``torch.autograd.Function`` gets a reference in the same way::
+
+        leanrnn.register(Scan, like=scan_reference)
+
     Arguments:
-        operator: ``"mylib::scan"``, ``torch.ops.mylib.scan``, an overload of it, or what ``custom_op`` returned.
+        operator: ``"mylib::scan"``, ``torch.ops.mylib.scan``, an overload of it, or what ``custom_op`` returned; or a
+            subclass of ``torch.autograd.Function``.
         rule: ``"pointwise"``, a pattern, or a function of a ``leanrnn.discovery.rules.Call``.
-        like: a function with the operator's arguments that returns what it returns.
+        like: a function with the operator's arguments (those of ``apply``) that returns what it returns.
         kind: what discovery should know besides, a ``leanrnn.discovery.rules.Kind`` or its name. ``"scan"``: it goes
             along a sequence and carries something on, so the widths it is given are recurrent.
     """
+    if getattr(operator, "__name__", "") == "apply":
+        operator = getattr(operator, "__self__", operator)  # Scan.apply is as good as Scan
+    if isinstance(operator, type) and issubclass(operator, torch.autograd.Function):
+        if rule is not None or like is None:
+            raise OperatorError(
+                f"register({operator.__name__}) needs like=, a function of what apply takes, without ctx."
+            )
+        LIKE[operator] = _callable(operator.__name__, like)
+        return
     name = _name(operator)
     if (rule is None) == (like is None):
         raise OperatorError(f"register({name!r}) needs one of a rule and like=. Give a word, a pattern or a function.")

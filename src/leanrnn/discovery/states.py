@@ -8,7 +8,8 @@ import numpy as np
 
 from leanrnn.discovery.classes import solve
 from leanrnn.discovery.labels import Labels
-from leanrnn.discovery.propagate import READINGS, Propagation, Reading, propagate
+from leanrnn.discovery.propagate import Propagation, propagate
+from leanrnn.discovery.readings import PLAIN, Reading
 from leanrnn.discovery.rules import Kind
 from leanrnn.discovery.tape import Node, Tape
 from leanrnn.discovery.ties import unify
@@ -37,7 +38,7 @@ def is_state(found: Propagation, value: int, of: Labels) -> bool:
     return True
 
 
-def follow(tape: Tape, how: Reading = READINGS[0]) -> Propagation:
+def follow(tape: Tape, how: Reading = PLAIN) -> Propagation:
     """All ties of a tape, in which a state that comes in and goes out is one width: a single step does not show it.
 
     A state that is handed in was returned by an earlier call, or is the zeros of the first. So it is zero where a

@@ -36,7 +36,7 @@ class Ties:
     """Whose size does not matter, only its direction."""
     divisors: list[Labels] = field(default_factory=list)
     """What an operator does not take as zero."""
-    implied: list[tuple[Labels, Labels]] = field(default_factory=list)
+    implied: list[tuple[Labels, Labels, int]] = field(default_factory=list)
     blocks: list[Labels] = field(default_factory=list)
     _fixed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1024, np.bool_))
 
@@ -94,7 +94,7 @@ class Ties:
         # and also when b loses j. A tie would say the reverse as well, and make one width of a and b.
         owner, derived = np.broadcast_arrays(owner, derived)
         use = (owner >= 0) & (derived >= 0)
-        self.implied.append((owner[use], derived[use]))
+        self.implied.append((owner[use], derived[use], self.here))
 
     def collapse(self, factor: Factor, axes: Sequence[int]) -> Factor | None:
         """Tie all indices along ``axes`` of a factor to each other and drop these axes."""

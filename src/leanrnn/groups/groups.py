@@ -43,6 +43,8 @@ class Groups:
         """Numbers in the user's modules that are a width: (module, path, layers or a tensor, its axis)."""
         self.notes: list[str] = []
         """What else there is to know of the proof, for the user."""
+        self.reading = ""
+        """From which operators the groups were found, in words: the plain reading, or one that a model needed."""
         self.failed = False
         """Whether a width was offered and did not pass the proof."""
         self._model = model
@@ -161,6 +163,7 @@ class Groups:
                 "pinned": self.pinned,
                 "remembered": self.remembered,
                 "notes": self.notes,
+                "reading": self.reading,
             }
         )
 
@@ -177,6 +180,7 @@ class Groups:
             groups.remembered = [
                 (module, tuple(path), tuple(of), axis) for module, path, of, axis in data["remembered"]
             ]
+            groups.reading = str(data.get("reading", ""))
         except (ValueError, KeyError, TypeError) as error:
             raise GroupsError(
                 f"this is not the JSON of leanrnn groups ({error}). Write it with groups.to_json()."
@@ -190,6 +194,7 @@ class Groups:
                 return f"{name} is pinned: {reason}"
         layer = self[name]
         lines = [f"{layer.name}: {layer.width} components, {layer.group_size} weights in a group"]
+        lines += [f"  found {self.reading}"] if self.reading else []
         lines += [f"  {link.operator:<22} {link.ties}\n{'':25}at {link.where}" for link in layer.links]
         lines.append("  component 0 leaves as")
         lines += [f"    {tensor} axis {axis} index {index}" for tensor, axis, index in layer.slices(0)]

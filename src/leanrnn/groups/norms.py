@@ -108,7 +108,7 @@ class GroupIndex:
     def _place(self, places: Indices, ids: Indices, total: int) -> None:
         first = self.entries[0].tensor if self.entries else torch.empty(0)
         self.device = first.device
-        wide = any(entry.tensor.dtype == torch.float64 for entry in self.entries)
+        wide = any(entry.tensor.dtype in (torch.float64, torch.complex128) for entry in self.entries)
         self.dtype = torch.float64 if wide else torch.float32
         self._devices = [entry.tensor.device for entry in self.entries]
         self._ids = index_tensor(_padded(places, ids, self._size, total).T, self.device)
@@ -201,8 +201,9 @@ def _blocks(
     for lo in range(0, tensor.shape[0], rows):
         block = tensor[lo : lo + rows]
         out = scratch[: block.shape[0]]
-        # Narrow floats are widened before they are squared, not after.
-        yield lo, lo + block.shape[0], prepare(block if block.dtype == dtype else out.copy_(block), out)
+        # Narrow floats are widened before they are squared, not after; of a complex number the magnitude counts.
+        real = torch.abs(block, out=out) if block.is_complex() else block if block.dtype == dtype else out.copy_(block)
+        yield lo, lo + block.shape[0], prepare(real, out)
 
 
 def _block_size(device: torch.device) -> int:

@@ -57,8 +57,7 @@ def settle(model: nn.Module, groups: Groups, masks: Masks, check: Check) -> tupl
 
 
 def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Masks, check: Check) -> Choice | None:
-    """Of the numbers read so far, add the one with which the run gets farthest, until it passes; at last try all of
-    them at once."""
+    """Of the numbers read so far, add the one with which the run gets farthest, until it passes."""
     # One number at a time, the one that helps most first: all combinations of ten numbers would be a thousand runs. A
     # wrong number seldom helps, since the forward then fails in the same place or earlier; the proof has the last word.
     choice: Choice = {}
@@ -67,17 +66,14 @@ def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Mask
         left = _read(model, options.keys() - choice.keys(), choice, masks, check)
         trials = [{**choice, key: source} for key in left for source in options[key]]
         if not trials:
-            break
+            return None
         scores = [_progress(model, trial, masks, check) for trial in trials]
         best = max(range(len(trials)), key=scores.__getitem__)
-        # Two numbers of one view(-1, heads, size) help only together: none alone does, and the last try is for them.
         if scores[best] <= reached:
-            break
+            return None
         choice, reached = trials[best], scores[best]
         if reached == math.inf:
             return choice
-    everything = {key: sources[0] for key, sources in options.items()}
-    return everything if options and _progress(model, everything, masks, check) == math.inf else None
 
 
 def _read(model: nn.Module, places: Collection[Place], choice: Choice, masks: Masks, check: Check) -> list[Place]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -36,17 +36,14 @@ def cut_copy(model: nn.Module, groups: Groups, masks: Masks, example: Any) -> tu
     Raises what the smaller model raised, or :class:`Differs`, if it is not equal to the zeroed one on ``example``.
     """
     example = zeroed_example(example, groups, masks)
-    attempts = [(groups, True), (groups, False)]  # a forward that holds on to old states needs modules that accept them
-    if groups.remembered:
-        # Layers of one width in the proof may be of two widths now: find anew whose width a number is.
-        attempts.append((Groups(groups.layers, model=model), True))
-    first: Exception | None = None
-    for candidate, plain in attempts:
+    try:
+        return _proven(model, groups, masks, example, plain=True)
+    except Exception as first:
         try:
-            return _proven(model, candidate, masks, example, plain)
-        except Exception as error:
-            first = first or error
-    raise cast(Exception, first) from None
+            # A forward that holds on to old states needs modules that accept them.
+            return _proven(model, groups, masks, example, plain=False)
+        except Exception:
+            raise first from None
 
 
 @dataclass(frozen=True, eq=False)
