@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -28,11 +30,14 @@ from leanrnn.running.attributes import attribute_tensors
 from leanrnn.running.call import call, leaves
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
+from leanrnn.running.steps import ways_to_step
 from leanrnn.running.user_line import user_line
 
 __all__ = ["discover"]
 
 Scope = Literal["recurrent", "all"]
+Patterns = str | Sequence[str] | None
+States = Literal["auto"] | Sequence[int]
 
 
 def discover(
@@ -65,6 +70,46 @@ def discover(
         raise DiscoveryError(f"scope is {scope!r}. Use 'recurrent' or 'all'.")
     check_supported(model, example)
     tape = _trace(model, example)
+    groups = _discovered(tape, model, example, scope, include, exclude, states, prove)
+    if not _recurrent(groups):
+        again = partial(_discovered, scope=scope, include=include, exclude=exclude, states=states, prove=prove)
+        groups = _in_steps(groups, lambda steps: again(_trace(model, steps), model, steps))
+    if not groups.layers and not groups.pinned:
+        raise DiscoveryError(
+            "this run of the model has no recurrent width, or include and exclude leave none. Give an example with at "
+            "least two time steps, look at the patterns, or ask for every width with scope='all'." + hiding(tape)
+        )
+    return groups
+
+
+def _in_steps(groups: Groups, discovered: Callable[[Any], Groups]) -> Groups:
+    """A single step shows no recurrence: look again at several, in the first way that shows one."""
+    model, example = groups.model, groups.example
+    for steps in ways_to_step(model, example, _once(model, example)):
+        try:
+            found = discovered(steps)
+        except (DiscoveryError, OperatorError):  # what comes back does not go in there
+            continue
+        if _recurrent(found) or (found.pinned and not groups.pinned):
+            return found
+    return groups
+
+
+def _recurrent(groups: Groups) -> bool:
+    return any(layer.recurrent for layer in groups)
+
+
+def _discovered(
+    tape: Tape,
+    model: nn.Module,
+    example: Any,
+    scope: Scope,
+    include: Patterns,
+    exclude: Patterns,
+    states: States,
+    prove: bool,
+) -> Groups:
+    """The groups of one run of the model, or of several steps of it."""
 
     proven: dict[frozenset[Any], Groups] = {}
 
@@ -107,12 +152,13 @@ def discover(
             "Then it is zero where a component is dead"
         )
     groups.example = example
-    if not groups.layers and not groups.pinned:
-        raise DiscoveryError(
-            "this run of the model has no recurrent width, or include and exclude leave none. Give an example with at "
-            f"least two time steps, look at the patterns, or ask for every width with scope='all'.{hiding(tape)}"
-        )
     return groups
+
+
+def _once(model: nn.Module, example: Any) -> Any:
+    """What one call returns, for its structure."""
+    with quiet(model), torch.no_grad():
+        return call(model, copy_example(example))
 
 
 def _trace(model: nn.Module, example: Any) -> Tape:

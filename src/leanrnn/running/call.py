@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
@@ -12,11 +12,21 @@ from torch.utils import _pytree as pytree
 
 from leanrnn.layers import States
 
-__all__ = ["arguments", "call", "leaves"]
+__all__ = ["Called", "arguments", "call", "leaves", "positional"]
+
+
+@runtime_checkable
+class Called(Protocol):
+    """An example that knows how models are called on it."""
+
+    def called(self, model: nn.Module) -> Any:
+        """What is returned."""
 
 
 def call(model: nn.Module, example: Any) -> Any:
     """``model`` on ``example``: a tensor, a tuple of positional inputs or a mapping of keyword inputs."""
+    if isinstance(example, Called):
+        return example.called(model)
     args, kwargs = arguments(example)
     return model(*args, **kwargs)
 
@@ -28,7 +38,7 @@ def arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """
     if isinstance(example, Mapping):
         return (), dict(example)
-    return (tuple(example) if _positional(example) else (example,)), {}
+    return (tuple(example) if positional(example) else (example,)), {}
 
 
 def leaves(value: Any, states: Callable[[States], list[Tensor]] = list) -> list[Tensor]:
@@ -49,6 +59,6 @@ def leaves(value: Any, states: Callable[[States], list[Tensor]] = list) -> list[
     return [leaf for item in value for leaf in leaves(item, states)]
 
 
-def _positional(example: Any) -> bool:
+def positional(example: Any) -> bool:
     """A plain tuple is a list of inputs; a named one, such as a packed sequence, is one input."""
     return isinstance(example, tuple) and not hasattr(example, "_fields") and not isinstance(example, States)
