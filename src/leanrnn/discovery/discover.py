@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.hidden import hidden_widths, hiding
 from leanrnn.discovery.labels import Labels
+from leanrnn.discovery.products import costs_of
 from leanrnn.discovery.propagate import Propagation
 from leanrnn.discovery.prove import join_layers, note_blind_proof, prove_layers
 from leanrnn.discovery.readings import PLAIN, Reading, best_reading
@@ -30,7 +31,7 @@ from leanrnn.running.attributes import attribute_tensors
 from leanrnn.running.call import call, leaves
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
-from leanrnn.running.steps import ways_to_step
+from leanrnn.running.steps import Steps, ways_to_step
 from leanrnn.running.user_line import user_line
 
 __all__ = ["discover"]
@@ -112,6 +113,7 @@ def _discovered(
     """The groups of one run of the model, or of several steps of it."""
 
     proven: dict[frozenset[Any], Groups] = {}
+    solved: dict[str, tuple[Propagation, Classes]] = {}
 
     def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
         found = follow(tape, how)
@@ -128,6 +130,7 @@ def _discovered(
         )
         groups = Groups(layers, pinned, model)
         groups.reading = how.words
+        solved[how.words] = found, classes
         if prove and groups.layers and _has_numbers(model):
             # Most readings agree, and each proof runs the model many times.
             known = proven.setdefault(frozenset(map(layer_key, layers)), groups)
@@ -137,11 +140,13 @@ def _discovered(
         return groups, all_layers
 
     groups, layers = attempt(PLAIN)
+    reading = groups.reading
     if groups.failed:
         groups, layers = best_reading(groups, layers, attempt)
         pinned = {name for name, _ in groups.pinned}
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
+        reading = groups.reading
         join_layers(model, groups, example, failed, _chosen(spare, None, exclude))
     if prove and groups.layers and _has_numbers(model) and not any(map(tape.floating, tape.outputs)):
         note_blind_proof(model, groups, example)
@@ -151,6 +156,7 @@ def _discovered(
             f"{layer.name}: the state handed in (input {numbers}) has to be one that this model returned, or zeros. "
             "Then it is zero where a component is dead"
         )
+    groups.costs = costs_of(*solved[reading], groups.layers, model, example.count if isinstance(example, Steps) else 1)
     groups.example = example
     return groups
 
