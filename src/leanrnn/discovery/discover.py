@@ -1,4 +1,4 @@
-"""Find the groups of any recurrent model by running it once and reading the operators it executed."""
+"""Find the groups of any recurrent model by calling it once and reading the operators it executed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leanrnn.discovery.offered import Patterns, chosen, input_hints, offerable, 
 from leanrnn.discovery.prove import join_layers, note_blind_proof, prove_layers
 from leanrnn.discovery.readings import PLAIN, Reading, best_reading
 from leanrnn.discovery.recorder import record
-from leanrnn.discovery.states import States, classes_of, follow
+from leanrnn.discovery.states import States, classes_of, propagate_states
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape
 from leanrnn.discovery.widths import layers_of
@@ -57,7 +57,7 @@ def discover(
         include, exclude: shell-style patterns on the names of layers or of parameters in their groups.
         states: which returned tensors, counted from 0 over all of them, are recurrent states handed on to the next
             call: they shrink, while results keep their width. ``"auto"``: the first is a result, a later one is a state
-            if it is a layer's state at the end of the run and not a sequence of outputs.
+            if it is a layer's state at the end of the call and not a sequence of outputs.
         prove: cut a random half of every width out of a copy and compare, so that nothing offered can fail later.
     """
     if scope not in ("recurrent", "all"):
@@ -70,7 +70,7 @@ def discover(
         groups = _in_steps(groups, lambda steps: again(_trace(model, steps), model, steps))
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
-            "this run of the model has no recurrent width, or include and exclude leave none. Give an example with at "
+            "this call of the model has no recurrent width, or include and exclude leave none. Give an example with at "
             "least two time steps, look at the patterns, or ask for every width with scope='all'." + hiding(tape)
         )
     return groups
@@ -103,12 +103,12 @@ def _discovered(
     states: States,
     prove: bool,
 ) -> Groups:
-    """The groups of one run of the model, or of several steps of it."""
+    """The groups of one call of the model, or of several steps of it."""
 
     proven: dict[frozenset[Any], Groups] = {}
 
     def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
-        found = follow(tape, how)
+        found = propagate_states(tape, how)
         classes = classes_of(found, states)
         wanted = ~classes.pinned & ~classes.derived
         all_layers, narrow = offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
