@@ -97,7 +97,9 @@ def _distance(
             )
         each = _from_some(output, taught)
     else:
-        taught = taught.detach() if mask is None else torch.where(mask.unsqueeze(-1), taught.detach(), 0.0)
+        # A teacher that ran in half of the bits is compared in those of the student.
+        taught = taught.detach().to(output.dtype)
+        taught = taught if mask is None else torch.where(mask.unsqueeze(-1), taught, 0.0)
         each = _DISTANCES[kind](output, taught, temperature)
     if mask is None:
         return each.mean() if reduction == "mean" else each.sum()
