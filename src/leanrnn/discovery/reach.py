@@ -65,7 +65,7 @@ def unread_tiles(tape: Tape, live: Sequence[bool]) -> list[tuple[int, int, int]]
     found: dict[tuple[int, int, int], dict[int, bool]] = {}
     for node, is_live in zip(tape.nodes, live, strict=True):
         # Other operators that cut an axis give all pieces at once, and their rules tie them.
-        if Kind.RUN in node.kind and node.has("start") and node.scatter is None:
+        if Kind.STRETCH in node.kind and node.has("start") and node.scatter is None:
             base, dim, start = node.args[0], node.argument("dim"), node.argument("start")
             shape = tape.shapes[base.id]
             size, start = tape.shapes[node.outs[-1]][dim], (start or 0) % max(1, shape[dim])

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from leanrnn.discovery.labels import Factor, Value, take
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule
+from leanrnn.discovery.rules.base import Call, fixed_axes, pin_axes, rule
 from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.matmul import product
 from leanrnn.discovery.rules.pointwise import _ADD, pointwise_values
@@ -72,7 +72,7 @@ def _channels(call: Call, value: Value, axes: Sequence[int], reason: str) -> Val
     """A value without the axes that a convolution slides over."""
     others = [a for a in range(value.ndim) if a not in axes]
     to = {a: i for i, a in enumerate(axes)}
-    factors = tuple(f.moved(to) for f in hold(call, value, others, reason).factors)
+    factors = tuple(f.moved(to) for f in pin_axes(call, value, others, reason).factors)
     return _same_role(call, value, Value(tuple(value.shape[a] for a in axes), factors, value.zero))
 
 
