@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leanrnn.deploy.quantize import quantize as quantize
     from leanrnn.discovery.discover import discover as discover
     from leanrnn.discovery.register import register as register
+    from leanrnn.groups import Budget as Budget
     from leanrnn.groups import Groups as Groups
     from leanrnn.groups import Layer as Layer
     from leanrnn.penalties import L1 as L1
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "L1",
+    "Budget",
     "ElementThreshold",
     "GroupLasso",
     "GroupThreshold",
@@ -83,7 +85,7 @@ _HOMES = {
     "deploy.quantize": "quantize",
     "discovery.discover": "discover",
     "discovery.register": "register",
-    "groups": "Groups Layer",
+    "groups": "Budget Groups Layer",
     "penalties": "GroupLasso L1 Penalty",
     "sparsify": "ElementThreshold GroupThreshold Sparsifier Strength choose_threshold constant linear_ramp off_from",
     "surgery.checkpoint": "about load save",
