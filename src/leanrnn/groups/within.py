@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from leanrnn.errors import BudgetError, GroupsError
 from leanrnn.groups.budget import Limits
@@ -15,8 +16,8 @@ from leanrnn.groups.data import Masks
 
 __all__ = ["Scores", "keep_within"]
 
-Scores = Mapping[str, NDArray[np.floating]]
-"""By layer, what every component is worth: 0 and more, comparable between layers."""
+Scores = Mapping[str, Any]
+"""Arrays or tensors by layer, what every component is worth: 0 and more, comparable between layers."""
 _PAIRED = 6  # layers up to which widths are also traded between every two of them
 
 
@@ -44,7 +45,9 @@ def keep_within(limits: Limits, scores: Scores) -> Masks:
 
 class _Search:
     def __init__(self, limits: Limits, scores: Scores) -> None:
-        self.limits, self.scores = limits, {name: np.asarray(s, np.float64) for name, s in scores.items()}
+        self.limits = limits
+        # Scores may come as tensors, wherever they are.
+        self.scores = {name: torch.as_tensor(s).double().cpu().numpy() for name, s in scores.items()}
         if limits.widths.keys() != scores.keys():
             raise GroupsError(f"there are scores for {', '.join(scores)}. Give them for {', '.join(limits.widths)}.")
         for name, given in self.scores.items():
