@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from leanrnn.surgery.checkpoint import load as load
     from leanrnn.surgery.checkpoint import save as save
     from leanrnn.surgery.shrink import shrink as shrink
+    from leanrnn.teaching import SoftTargets as SoftTargets
+    from leanrnn.teaching import StoredTargets as StoredTargets
+    from leanrnn.teaching import Teacher as Teacher
+    from leanrnn.teaching import distil as distil
+    from leanrnn.teaching import record_targets as record_targets
+    from leanrnn.teaching import similar_words as similar_words
 
 __version__ = "0.1.0"
 
@@ -49,12 +55,16 @@ __all__ = [
     "Layer",
     "Penalty",
     "Saliency",
+    "SoftTargets",
     "Sparsifier",
+    "StoredTargets",
     "Strength",
+    "Teacher",
     "about",
     "choose_threshold",
     "constant",
     "discover",
+    "distil",
     "errors",
     "export",
     "linear_ramp",
@@ -62,9 +72,11 @@ __all__ = [
     "measure",
     "off_from",
     "quantize",
+    "record_targets",
     "register",
     "save",
     "shrink",
+    "similar_words",
 ]
 
 _HOMES = {
@@ -79,6 +91,7 @@ _HOMES = {
     "sparsify.saliency": "Saliency",
     "surgery.checkpoint": "about load save",
     "surgery.shrink": "shrink",
+    "teaching": "SoftTargets StoredTargets Teacher distil record_targets similar_words",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leanrnn.errors import GroupsError
+from leanrnn.groups.after import cut_layers
 from leanrnn.groups.data import Indices, Layer, Link, Place, Role, Strip, layer_from_data, layer_to_data
 
 __all__ = ["Groups", "Indices", "Layer", "Link", "Role", "Strip"]
@@ -147,12 +147,7 @@ class Groups:
 
     def cut(self, masks: Mapping[str, NDArray[np.bool_]]) -> tuple[Layer, ...]:
         """The layers as they are after the components outside ``masks`` were cut out of every tensor."""
-        kept = self.kept_positions(masks)
-        shapes: dict[str, list[int]] = {s.tensor: list(s.shape) for layer in self.layers for s in layer.strips}
-        for (tensor, axis), positions in kept.items():
-            shapes[tensor][axis] = len(positions)
-        held = self.kept_held(masks)
-        return tuple(_cut_layer(layer, masks[layer.name], kept, shapes, held) for layer in self.layers)
+        return cut_layers(self.layers, masks, self.kept_positions(masks), self.kept_held(masks))
 
     def to_json(self) -> str:
         """The groups as JSON text, without the model and the example."""
@@ -222,34 +217,3 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
 def index_tensor(positions: Indices, device: torch.device) -> Tensor:
     """Positions as an index tensor on ``device``."""
     return torch.from_numpy(np.ascontiguousarray(positions)).to(device)
-
-
-def _cut_layer(
-    layer: Layer,
-    mask: NDArray[np.bool_],
-    kept: Mapping[tuple[str, int], Indices],
-    shapes: Mapping[str, list[int]],
-    kept_held: Mapping[Place, tuple[int, Indices]],
-) -> Layer:
-    renumbered = np.cumsum(mask) - 1
-    strips = []
-    for strip in layer.strips:
-        stay = np.arange(strip.shape[strip.axis]) if (strip.tensor, strip.axis) not in kept else None
-        stay = kept[strip.tensor, strip.axis] if stay is None else stay
-        # A position may also leave with a component of another layer (a flattened product of two widths).
-        use = mask[strip.components] & np.isin(strip.positions, stay)
-        positions = np.searchsorted(stay, strip.positions[use])
-        components = renumbered[strip.components[use]]
-        strips.append(replace(strip, positions=positions, components=components, shape=tuple(shapes[strip.tensor])))
-    held = []
-    for item in layer.held:
-        _, stay = kept_held.get((item.module, item.path), (item.length, np.arange(item.length)))
-        use = mask[item.components]
-        positions = np.searchsorted(stay, item.positions[use])
-        held.append(replace(item, length=len(stay), positions=positions, components=renumbered[item.components[use]]))
-    # Callers go on handing in states of the first width, which recurrent modules accept.
-    given = [
-        replace(g, positions=g.positions[mask[g.components]], components=renumbered[g.components[mask[g.components]]])
-        for g in layer.given
-    ]
-    return replace(layer, width=int(mask.sum()), strips=tuple(strips), held=tuple(held), given=tuple(given))
