@@ -42,8 +42,8 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
         first = passing(base, layers[:half])
         return first + passing([*base, *first], layers[half:])
 
-    kept = passing([], list(groups.layers))
-    groups.layers = tuple(la for la in groups.layers if la in kept)
+    passed = passing([], list(groups.layers))
+    groups.layers = tuple(la for la in groups.layers if la in passed)
 
 
 def _attempt(model: nn.Module, groups: Groups, layers: Sequence[Layer], example: Any) -> str | None:
@@ -91,8 +91,10 @@ def join_layers(
                 break
 
 
-def _parts(width: int, failed: Iterable[Layer], spare: Iterable[Layer], kept: Iterable[Layer]) -> Iterator[list[Layer]]:
-    stuck, free, offered = ([la for la in layers if la.width == width] for layers in (failed, spare, kept))
+def _parts(
+    width: int, failed: Iterable[Layer], spare: Iterable[Layer], passed: Iterable[Layer]
+) -> Iterator[list[Layer]]:
+    stuck, free, offered = ([la for la in layers if la.width == width] for layers in (failed, spare, passed))
     sizes = set()
     for part in (stuck, [*stuck, *free], [*stuck, *offered], [*stuck, *free, *offered]):
         if len(part) > 1 and len(part) not in sizes:
@@ -130,7 +132,7 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
 
 def _moving(model: nn.Module, layer: Layer) -> str | None:
     """A weight of the layer under a spectral norm in training mode: torch's own modules read it once or several times a
-    run, as it happens, and each reading changes it."""
+    call, as it happens, and each reading changes it."""
     for strip in layer.strips:
         path, _, leaf = strip.tensor.rpartition(".")
         holder = model.get_submodule(path)

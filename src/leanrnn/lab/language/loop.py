@@ -135,10 +135,10 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
             _compact(job, config, rows)
-        tell = job.window % len(job.losses) == 0 or job.window == per_epoch
-        losses = job.losses[: i % len(job.losses) + 1].tolist() if tell else []  # waits for the step to end
+        due = job.window % len(job.losses) == 0 or job.window == per_epoch
+        losses = job.losses[: i % len(job.losses) + 1].tolist() if due else []  # waits for the step to end
         job.seconds += time.perf_counter() - began
-        yield _interval(job, config, per_epoch, losses) if tell else None
+        yield _interval(job, config, per_epoch, losses) if due else None
 
 
 def _compact(job: LanguageJob, config: Config, rows: Tensor) -> None:

@@ -109,10 +109,10 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
     job.step += 1
     if job.sparsifier and config.compact and job.step % config.compact == 0:
         _compact(job, batch, device)
-    tell = place + 1 == len(job.losses) or job.step == config.steps or job.step % config.evaluate == 0
-    losses = job.losses[: place + 1].tolist() if tell else []  # waits for the step to end
+    due = place + 1 == len(job.losses) or job.step == config.steps or job.step % config.evaluate == 0
+    losses = job.losses[: place + 1].tolist() if due else []  # waits for the step to end
     job.seconds += time.perf_counter() - began
-    return _interval(job, config, losses) if tell else None
+    return _interval(job, config, losses) if due else None
 
 
 def _compact(job: SquadJob, batch: Batch, device: torch.device) -> None:
