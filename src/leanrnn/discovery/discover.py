@@ -1,4 +1,4 @@
-"""Find the groups of any recurrent model by running it once and reading the operators it executed."""
+"""Find the groups of any recurrent model by calling it once and reading the operators it executed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.hidden import hidden_widths, hiding
 from leanrnn.discovery.joins import join_layers, lines_of
 from leanrnn.discovery.offered import Patterns, chosen, input_hints, offerable, pinned_widths
+from leanrnn.discovery.products import costs_of
+from leanrnn.discovery.propagate import Propagation
 from leanrnn.discovery.prove import note_blind_proof, prove_layers, try_cut
 from leanrnn.discovery.readings import PLAIN, Reading, best_reading
 from leanrnn.discovery.recorder import record
-from leanrnn.discovery.states import States, classes_of, follow
+from leanrnn.discovery.states import States, classes_of, propagate_states
 from leanrnn.discovery.supported import check_supported
 from leanrnn.discovery.tape import Tape
 from leanrnn.discovery.widths import layers_of
@@ -27,7 +30,7 @@ from leanrnn.running.attributes import attribute_tensors
 from leanrnn.running.call import call, leaves
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
-from leanrnn.running.steps import ways_to_step
+from leanrnn.running.steps import Steps, ways_to_step
 from leanrnn.running.user_line import user_line
 
 __all__ = ["discover"]
@@ -58,7 +61,7 @@ def discover(
         include, exclude: shell-style patterns on the names of layers or of parameters in their groups.
         states: which returned tensors, counted from 0 over all of them, are recurrent states handed on to the next
             call: they shrink, while results keep their width. ``"auto"``: the first is a result, a later one is a state
-            if it is a layer's state at the end of the run and not a sequence of outputs.
+            if it is a layer's state at the end of the call and not a sequence of outputs.
         prove: cut a random half of every width out of a copy and compare, so that nothing offered can fail later.
     """
     if scope not in ("recurrent", "all"):
@@ -71,7 +74,7 @@ def discover(
         groups = _in_steps(groups, lambda steps: again(_trace(model, steps), model, steps))
     if not groups.layers and not groups.pinned:
         raise DiscoveryError(
-            "this run of the model has no recurrent width, or include and exclude leave none. Give an example with at "
+            "this call of the model has no recurrent width, or include and exclude leave none. Give an example with at "
             "least two time steps, look at the patterns, or ask for every width with scope='all'." + hiding(tape)
         )
     return groups
@@ -104,12 +107,13 @@ def _discovered(
     states: States,
     prove: bool,
 ) -> Groups:
-    """The groups of one run of the model, or of several steps of it."""
+    """The groups of one call of the model, or of several steps of it."""
 
     proven: dict[frozenset[Any], Groups] = {}
+    solved: dict[str, tuple[Propagation, Classes]] = {}
 
     def attempt(how: Reading) -> tuple[Groups, list[Layer]]:
-        found = follow(tape, how)
+        found = propagate_states(tape, how)
         classes = classes_of(found, states)
         wanted = ~classes.pinned & ~classes.derived
         all_layers, narrow = offerable(layers_of(found, classes, wanted, list(attribute_tensors(model))))
@@ -123,6 +127,7 @@ def _discovered(
         )
         groups = Groups(layers, pinned, model)
         groups.reading = how.words
+        solved[how.words] = found, classes
         if prove and groups.layers and _has_numbers(model):
             # Most readings agree, and each proof runs the model many times.
             known = proven.setdefault(frozenset(map(layer_key, layers)), groups)
@@ -132,14 +137,15 @@ def _discovered(
         return groups, all_layers
 
     groups, layers = attempt(PLAIN)
+    reading = groups.reading
     if groups.failed:
         groups, layers = best_reading(groups, layers, attempt)
         pinned = {name for name, _ in groups.pinned}
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
-        found = follow(tape, PLAIN)
-        lines = lines_of(found, classes_of(found, states), layers)
+        reading = groups.reading
         trial = partial(try_cut, model, groups, example=example)
+        lines = lines_of(*solved[reading], layers)
         join_layers(groups, failed, chosen(spare, None, exclude), lines, lambda layers: trial(layers) is None)
     if prove and groups.layers and _has_numbers(model) and not any(map(tape.floating, tape.outputs)):
         note_blind_proof(model, groups, example)
@@ -149,6 +155,7 @@ def _discovered(
             f"{layer.name}: the state handed in (input {numbers}) has to be one that this model returned, or zeros. "
             "Then it is zero where a component is dead"
         )
+    groups.costs = costs_of(*solved[reading], groups.layers, model, example.count if isinstance(example, Steps) else 1)
     groups.example = example
     return groups
 

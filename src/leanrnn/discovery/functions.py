@@ -125,7 +125,7 @@ def follow(recorder: Recorder, cls: Any, forward: Callable[..., Any], args: Sequ
 
 
 def _context(wanted: bool, given: Sequence[Any]) -> list[Any]:
-    """What a forward may keep its tensors in, for a run that only compares."""
+    """What a forward may keep its tensors in, for a call that only compares."""
     context = FunctionCtx()
     context.needs_input_grad = (False,) * len(given)  # type: ignore[attr-defined]
     return [context] if wanted else []

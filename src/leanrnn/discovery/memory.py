@@ -1,4 +1,4 @@
-"""What every tensor of a run holds, as numbered values: views and writes in place are turned into values here.
+"""Which value of the tape every tensor has in a call: views and writes in place are turned into values here.
 
 A write into ``out[t]`` makes a new ``out``, so that what reads the tape never has to think about memory.
 """
@@ -36,14 +36,14 @@ class Alias:
 
 
 class Memory:
-    """Which value of the tape each tensor holds now."""
+    """Which value of the tape each tensor has now."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.known: WeakIdKeyDictionary = WeakIdKeyDictionary()
         self.places: dict[tuple[Any, ...], Alias] = {}
         self.roots: list[tuple[int, Root]] = []
-        """Tensors of the model's own that a run may write into, as they were found."""
+        """Tensors of the model's own that a call may write into, as they were found."""
 
     def source(self, tensor: Tensor, kind: str, name: str) -> int:
         place = _place(tensor)

@@ -69,8 +69,8 @@ def chosen(
         names = [layer.name, *dict.fromkeys(s.tensor for s in layer.strips)]
         return any(fnmatchcase(n, p) for n in names for p in ([patterns] if isinstance(patterns, str) else patterns))
 
-    kept = [la for la in layers if include is None or matches(la, include)]
-    return [la for la in kept if exclude is None or not matches(la, exclude)]
+    asked = [la for la in layers if include is None or matches(la, include)]
+    return [la for la in asked if exclude is None or not matches(la, exclude)]
 
 
 def input_hints(found: Propagation, classes: Classes, groups: Groups) -> dict[str, str]:

@@ -41,8 +41,8 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
         first = passing(base, layers[:half])
         return first + passing([*base, *first], layers[half:])
 
-    kept = passing([], list(groups.layers))
-    groups.layers = tuple(la for la in groups.layers if la in kept)
+    passed = passing([], list(groups.layers))
+    groups.layers = tuple(la for la in groups.layers if la in passed)
 
 
 def try_cut(model: nn.Module, groups: Groups, layers: Sequence[Layer], example: Any) -> str | None:
@@ -88,7 +88,7 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
 
 def _moving(model: nn.Module, layer: Layer) -> str | None:
     """A weight of the layer under a spectral norm in training mode: torch's own modules read it once or several times a
-    run, as it happens, and each reading changes it."""
+    call, as it happens, and each reading changes it."""
     for strip in layer.strips:
         path, _, leaf = strip.tensor.rpartition(".")
         holder = model.get_submodule(path)

@@ -1,4 +1,4 @@
-"""Run a model once and write down the operators it executed, as pure functions of numbered values.
+"""Call a model once and write down the operators it executed, as pure functions of numbered values.
 
 No graph is captured: the user's own forward runs, whatever Python is in it, under a ``TorchDispatchMode``. In-place
 writes and views are turned into values on the way (``memory.py``).
@@ -34,7 +34,7 @@ _RNN = (str(Path(_TORCH, "nn", "modules", "rnn.py")), str(Path(_HERE, "layers"))
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes every operator of one run onto a tape."""
+    """Writes every operator of one call onto a tape."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

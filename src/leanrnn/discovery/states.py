@@ -15,7 +15,7 @@ from leanrnn.discovery.rules import Kind
 from leanrnn.discovery.tape import Node, Tape
 from leanrnn.discovery.ties import unify
 
-__all__ = ["States", "classes_of", "follow", "is_state"]
+__all__ = ["States", "classes_of", "is_state", "propagate_states"]
 
 States = Literal["auto"] | Sequence[int]
 """Which of the returned tensors are states, if the user says so."""
@@ -79,7 +79,7 @@ def _result_pins(found: Propagation, states: States, classes: Classes) -> tuple[
     return pins, stacked
 
 
-def follow(tape: Tape, how: Reading = PLAIN) -> Propagation:
+def propagate_states(tape: Tape, how: Reading = PLAIN) -> Propagation:
     """All ties of a tape, in which a state that comes in and goes out is one width: a single step does not show it.
 
     A state that is handed in was returned by an earlier call, or is the zeros of the first. So it is zero where a
@@ -149,7 +149,7 @@ def _sources(found: Propagation, node: Node, value: int, of: Labels) -> list[int
         return None if _repeats(found, inputs) and not _has_own_rows(found, node, value, of) else inputs
     if Kind.STATE in kind:
         return []
-    if Kind.RUN in kind:
+    if Kind.STRETCH in kind:
         longer = [
             a for a, b in zip(found.tape.shapes[value], found.tape.shapes[inputs[0]], strict=True) if a != b and a > 1
         ]

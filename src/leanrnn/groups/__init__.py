@@ -1,11 +1,14 @@
 """Components and groups: which weights leave together, how large they are, and which components stay."""
 
+from leanrnn.groups.costs import Cost, Costs
 from leanrnn.groups.data import Held, Indices, Layer, Link, Masks, Place, Role, Strip
 from leanrnn.groups.groups import Groups, index_tensor, named_tensors
 from leanrnn.groups.keep import choose
 from leanrnn.groups.norms import alive, group_norms
 
 __all__ = [
+    "Cost",
+    "Costs",
     "Groups",
     "Held",
     "Indices",

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups.after import cut_layers
+from leanrnn.groups.costs import Costs
 from leanrnn.groups.data import Indices, Layer, Link, Place, Role, Strip, layer_from_data, layer_to_data
 
 __all__ = ["Groups", "Indices", "Layer", "Link", "Role", "Strip"]
@@ -48,6 +49,7 @@ class Groups:
         self.failed = False
         """Whether a width was offered and did not pass the proof."""
         self._model = model
+        self._costs: Costs | None = None
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
@@ -72,6 +74,17 @@ class Groups:
     def widths(self) -> dict[str, int]:
         """Width of every layer by name."""
         return {layer.name: layer.width for layer in self.layers}
+
+    @property
+    def costs(self) -> Costs:
+        """What the model costs at any widths: ``groups.costs.mult_adds.at(groups.widths)``."""
+        if self._costs is None:
+            raise GroupsError("these groups know no costs. They come from leanrnn.discover: discover again.")
+        return self._costs
+
+    @costs.setter
+    def costs(self, costs: Costs) -> None:
+        self._costs = costs
 
     @property
     def model(self) -> nn.Module:
@@ -159,6 +172,7 @@ class Groups:
                 "remembered": self.remembered,
                 "notes": self.notes,
                 "reading": self.reading,
+                "costs": None if self._costs is None else self._costs.to_data(),
             }
         )
 
@@ -176,6 +190,8 @@ class Groups:
                 (module, tuple(path), tuple(of), axis) for module, path, of, axis in data["remembered"]
             ]
             groups.reading = str(data.get("reading", ""))
+            if data.get("costs"):
+                groups.costs = Costs.from_data(data["costs"])
         except (ValueError, KeyError, TypeError) as error:
             raise GroupsError(
                 f"this is not the JSON of leanrnn groups ({error}). Write it with groups.to_json()."

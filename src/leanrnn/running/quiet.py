@@ -69,8 +69,8 @@ class Constant(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         if name == "native_dropout":
-            kept = 1 / (1 - args[1]) if args[2] is not False and args[1] < 1 else 1.0
-            return args[0] * kept, torch.ones_like(args[0], dtype=torch.bool)
+            scale = 1 / (1 - args[1]) if args[2] is not False and args[1] < 1 else 1.0
+            return args[0] * scale, torch.ones_like(args[0], dtype=torch.bool)
         result = func(*args, **(kwargs or {}))
         return _settled(name, result)
 
