@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leanrnn.penalties import Penalty as Penalty
     from leanrnn.sparsify import ElementThreshold as ElementThreshold
     from leanrnn.sparsify import GroupThreshold as GroupThreshold
+    from leanrnn.sparsify import Saliency as Saliency
     from leanrnn.sparsify import Sparsifier as Sparsifier
     from leanrnn.sparsify import Strength as Strength
     from leanrnn.sparsify import choose_threshold as choose_threshold
@@ -55,6 +56,7 @@ __all__ = [
     "Groups",
     "Layer",
     "Penalty",
+    "Saliency",
     "SoftTargets",
     "Sparsifier",
     "StoredTargets",
@@ -88,6 +90,7 @@ _HOMES = {
     "groups": "Budget Groups Layer",
     "penalties": "GroupLasso L1 Penalty",
     "sparsify": "ElementThreshold GroupThreshold Sparsifier Strength choose_threshold constant linear_ramp off_from",
+    "sparsify.saliency": "Saliency",
     "surgery.checkpoint": "about load save",
     "surgery.shrink": "shrink",
     "teaching": "SoftTargets StoredTargets Teacher distil record_targets similar_words",

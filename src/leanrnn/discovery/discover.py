@@ -12,10 +12,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.hidden import hidden_widths, hiding
+from leanrnn.discovery.joins import join_layers, lines_of
 from leanrnn.discovery.offered import Patterns, chosen, input_hints, offerable, pinned_widths
 from leanrnn.discovery.products import costs_of
 from leanrnn.discovery.propagate import Propagation
-from leanrnn.discovery.prove import join_layers, note_blind_proof, prove_layers
+from leanrnn.discovery.prove import note_blind_proof, prove_layers, try_cut
 from leanrnn.discovery.readings import PLAIN, Reading, best_reading
 from leanrnn.discovery.recorder import record
 from leanrnn.discovery.states import States, classes_of, propagate_states
@@ -143,7 +144,9 @@ def _discovered(
         failed = [la for la in layers if la.name in pinned]
         spare = [la for la in layers if la.name not in {*pinned, *groups.names}]
         reading = groups.reading
-        join_layers(model, groups, example, failed, chosen(spare, None, exclude))
+        trial = partial(try_cut, model, groups, example=example)
+        lines = lines_of(*solved[reading], layers)
+        join_layers(groups, failed, chosen(spare, None, exclude), lines, lambda layers: trial(layers) is None)
     if prove and groups.layers and _has_numbers(model) and not any(map(tape.floating, tape.outputs)):
         note_blind_proof(model, groups, example)
     for layer in (la for la in groups if la.given):

@@ -151,6 +151,7 @@ def opaque_kernels_off() -> Iterator[None]:
         stack.callback(torch.backends.mha.set_fastpath_enabled, fastpath)
         stack.enter_context(torch.backends.cudnn.flags(enabled=False))
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        stack.enter_context(torch.jit.optimized_execution(False))  # type: ignore[attr-defined]
         torch._C._set_mkldnn_enabled(False)
         torch.backends.mha.set_fastpath_enabled(False)
         yield

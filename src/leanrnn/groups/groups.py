@@ -224,10 +224,12 @@ class Groups:
 
 
 def named_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter and buffer by name, shared ones under each of their names."""
+    """Every parameter and buffer by name, shared ones under each of their names; not what is inside of compiled
+    programs, where nothing can be cut."""
     found: dict[str, Tensor] = dict(model.named_buffers(remove_duplicate=False))
     found.update(model.named_parameters(remove_duplicate=False))
-    return found
+    programs = [f"{name}." for name, module in model.named_modules() if isinstance(module, torch.jit.ScriptModule)]
+    return {name: tensor for name, tensor in found.items() if not name.startswith(tuple(programs))}
 
 
 def index_tensor(positions: Indices, device: torch.device) -> Tensor:
