@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leanrnn.cli.artefacts import Given, Source
 from leanrnn.cli.printing import print_json, print_table
 from leanrnn.errors import ConfigError
+
+if TYPE_CHECKING:
+    import leanrnn
+    from torch import nn
 
 __all__ = ["Export", "Quantize", "Shrink"]
 
 
 @dataclass(frozen=True)
 class Shrink:
-    """Cut the dead components, or as many as you say, out of a run's model, and write it to a file."""
+    """Cut the dead components, or as many as you say, out of a run's model, and write it to a file.
+
+    With --budget what is worth least for what it costs goes: the part of its layer's squared norm that a group has."""
 
     source: Source
     """A run folder (its last checkpoint, if it is not finished) or a file it has written."""
@@ -22,6 +29,13 @@ class Shrink:
     """The file to write."""
     ratio: float | None = None
     """Part of the components of every layer to cut out, those of the smallest norms; without it the dead."""
+    budget: tuple[str, ...] = ()
+    """What the model may cost, such as mult_adds=25%% or weights=1e6; several, and floors=8 or round_to=4, may follow
+    each other."""
+    keep_widths: tuple[str, ...] = ()
+    """Components to keep, those of the largest norms, by layer: NAME=NUMBER."""
+    runtime: str = "onnxruntime"
+    """That milliseconds of a budget are measured in, on one thread: torch or onnxruntime."""
     round_to: int = 1
     """Keep a multiple of this many components in every layer."""
     json: bool = False
@@ -38,8 +52,12 @@ class Shrink:
         task = task_of(about)
         model = task.load(path)
         # What is dead may be of any kind; by size of the norms only layers are cut.
-        groups = leanrnn.discover(model, task.inputs(about, 2, 3), scope="all" if self.ratio is None else "recurrent")
-        small = leanrnn.shrink(model, groups, ratio=self.ratio, round_to=self.round_to)
+        chosen = self.ratio is not None or self.budget or self.keep_widths
+        groups = leanrnn.discover(model, task.inputs(about, 2, 3), scope="recurrent" if chosen else "all")
+        small = leanrnn.shrink(
+            model, groups, ratio=self.ratio, round_to=self.round_to, keep_widths=_widths(self.keep_widths),
+            budget=self._budget(model, groups),
+        )  # fmt: skip
         leanrnn.save(small, self.out, about=about)
         found = [task.sizes(model), task.sizes(small)]
         if self.json:
@@ -47,6 +65,25 @@ class Shrink:
         else:
             print_table([("", "before", "after"), *((k, str(found[0][k]), str(found[1][k])) for k in found[0])])
             print(f"{self.out} computes what {path} computes.")
+
+
+    def _budget(self, model: nn.Module, groups: leanrnn.Groups) -> leanrnn.Budget | None:
+        import leanrnn
+
+        timed = any(text.partition("=")[0].strip() == "milliseconds" for text in self.budget)
+        latency = leanrnn.fit_latency(model, groups, runtime=self.runtime) if timed else None
+        return leanrnn.Budget.parse(self.budget, latency) if self.budget else None
+
+
+def _widths(texts: tuple[str, ...]) -> dict[str, int] | None:
+    """What ``--keep-widths`` says."""
+    found = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not name or not number.isdigit():
+            raise ConfigError(f"{text!r} is no width. Give NAME=NUMBER, with the name of a layer (leanrnn discover).")
+        found[name] = int(number)
+    return found or None
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from leanrnn.errors import BudgetError
@@ -68,6 +68,23 @@ class Budget:
             for each in given.values() if isinstance(given, Mapping) else [given]:
                 if each is not None:
                     _amount(name, each, 1.0)
+
+    @classmethod
+    def parse(cls, texts: Sequence[str], latency: CostLike | None = None) -> Budget:
+        """A budget from words as on the command line: ``Budget.parse(["mult_adds=25%", "floors=16"])``."""
+        names = [each.name for each in fields(cls) if each.name != "latency"]
+        given: dict[str, Any] = {}
+        for text in texts:
+            name, sign, amount = (part.strip() for part in text.partition("="))
+            if not sign or name not in names or name in given:
+                again = f" {name} is there already." if name in given else ""
+                raise BudgetError(f"{text!r} is no part of a budget.{again} Give NAME=AMOUNT, with {', '.join(names)}.")
+            given[name] = amount
+        if "round_to" in given:
+            if not given["round_to"].isdigit():
+                raise BudgetError(f"round_to is {given['round_to']!r}. Give a whole number.")
+            given["round_to"] = int(given["round_to"])
+        return cls(**given, latency=latency)
 
     def limits(self, groups: Groups) -> Limits:
         """The budget in numbers for a model as it is now; :class:`BudgetError` if no widths hold it. ::
