@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leanrnn import errors as errors
     from leanrnn.cost import measure as measure
     from leanrnn.deploy.export import export as export
+    from leanrnn.deploy.latency import fit_latency as fit_latency
     from leanrnn.deploy.quantize import quantize as quantize
     from leanrnn.discovery.discover import discover as discover
     from leanrnn.discovery.register import register as register
@@ -69,6 +70,7 @@ __all__ = [
     "distil",
     "errors",
     "export",
+    "fit_latency",
     "linear_ramp",
     "load",
     "measure",
@@ -84,6 +86,7 @@ __all__ = [
 _HOMES = {
     "cost": "measure",
     "deploy.export": "export",
+    "deploy.latency": "fit_latency",
     "deploy.quantize": "quantize",
     "discovery.discover": "discover",
     "discovery.register": "register",

@@ -11,8 +11,9 @@ from leanrnn.cli.printing import print_json, print_table
 from leanrnn.errors import ConfigError
 
 if TYPE_CHECKING:
-    import leanrnn
     from torch import nn
+
+    import leanrnn
 
 __all__ = ["Export", "Quantize", "Shrink"]
 
@@ -65,7 +66,6 @@ class Shrink:
         else:
             print_table([("", "before", "after"), *((k, str(found[0][k]), str(found[1][k])) for k in found[0])])
             print(f"{self.out} computes what {path} computes.")
-
 
     def _budget(self, model: nn.Module, groups: leanrnn.Groups) -> leanrnn.Budget | None:
         import leanrnn

@@ -20,7 +20,7 @@ __all__ = ["Cost", "Costs", "Number"]
 
 Number = TypeVar("Number", int, NDArray[np.int64])
 """A width, or many widths to be tried at once."""
-Terms = Mapping[tuple[str, ...], int]
+Terms = Mapping[tuple[str, ...], int | float]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Costs:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Costs:
         """Costs from :meth:`to_data`."""
-        costs = {name: Cost({tuple(names): int(factor) for names, factor in data[name]}) for name in NAMES}
+        costs = {name: Cost({tuple(names): factor for names, factor in data[name]}) for name in NAMES}
         return cls(**costs, notes=tuple(map(str, data["notes"])))
 
 
