@@ -43,6 +43,13 @@ def test_own_text_to_the_end(capsys):
 
     assert main(["shrink", "runs/text", "--out", "small.safetensors", "--ratio", "0.5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["after"]["widths"] == "5 + 5"
+    budget = ["--budget", "weights=80%", "round_to=2"]
+    assert main(["shrink", "runs/text", "--out", "tight.safetensors", *budget, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["after"]["weights"] <= 0.8 * told["before"]["weights"]
+    keep = ["--keep-widths", "layers.0.l0=4", "layers.1.l0=7"]
+    assert main(["shrink", "runs/text", "--out", "kept.safetensors", *keep, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["after"]["widths"] == "4 + 7"
     assert main(["shrink", "runs/text", "--out", "same.safetensors"]) == 0
     assert "same.safetensors computes what runs/text/model.safetensors computes" in capsys.readouterr().out
     assert main(["measure", "small.safetensors", "--against", "runs/text", *quick]) == 0

@@ -208,3 +208,18 @@ def test_without_scores_the_layers_are_worth_the_same(language):
     budget = leanrnn.Budget(mult_adds="50%")
     small = leanrnn.shrink(scaled, groups, budget=budget, verify=False)
     assert all(width >= 5 for width in (small.rnn.weight_hh_l0.shape[1], small.rnn.weight_hh_l1.shape[1]))
+
+
+def test_budgets_as_words():
+    assert leanrnn.Budget.parse(["mult_adds=25%", "floors = 8", "round_to=4"]) == leanrnn.Budget(
+        mult_adds="25%", floors="8", round_to=4
+    )
+    for words, message in (
+        (["mult_adds"], "'mult_adds' is no part of a budget"),
+        (["latency=3"], "is no part of a budget. Give NAME=AMOUNT, with mult_adds, weights"),
+        (["bytes=1e6", "bytes=2e6"], "bytes is there already"),
+        (["bytes=1e6", "round_to=2.5"], "round_to is '2.5'"),
+        (["milliseconds=50%"], "need to be measured"),
+    ):
+        with pytest.raises(BudgetError, match=message):
+            leanrnn.Budget.parse(words)

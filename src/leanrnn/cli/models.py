@@ -31,7 +31,7 @@ class Shrink:
     ratio: float | None = None
     """Part of the components of every layer to cut out, those of the smallest norms; without it the dead."""
     budget: tuple[str, ...] = ()
-    """What the model may cost, such as mult_adds=25%% or weights=1e6; several, and floors=8 or round_to=4, may follow
+    """What the model may cost, such as mult_adds=25% or weights=1e6; several, and floors=8 or round_to=4, may follow
     each other."""
     keep_widths: tuple[str, ...] = ()
     """Components to keep, those of the largest norms, by layer: NAME=NUMBER."""

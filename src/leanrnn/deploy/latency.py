@@ -3,7 +3,6 @@ what is timed later."""
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +51,10 @@ class Latency:
     def at(self, widths: Mapping[str, Any]) -> Any:
         """Milliseconds at these widths."""
         return self.cost.at(widths) * self.factor
+
+    def timed_at(self, widths: Mapping[str, int]) -> float:
+        """Milliseconds that were timed last at these widths, or fitted if none were."""
+        return next((found for each, found in reversed(self.timed) if each == dict(widths)), float(self.at(widths)))
 
     def correct(self, model: nn.Module, widths: Mapping[str, int], seconds: float = 1.0) -> float:
         """Time ``model``, which has these widths, and agree with that from now on; its milliseconds."""
@@ -134,11 +137,11 @@ def _by_layer(cost: Cost) -> list[Cost]:
 
 
 def _random_widths(groups: Groups, count: int, seed: int) -> list[dict[str, int]]:
-    """As it is, as narrow as can be, and between them evenly on a scale of ratios."""
+    """As it is, as narrow as can be, and between them."""
     rng = np.random.default_rng(seed)
     found = [groups.widths, dict.fromkeys(groups.names, 1)]
     while len(found) < count:
-        found.append({name: round(math.exp(rng.uniform(0, math.log(width)))) for name, width in groups.widths.items()})
+        found.append({name: int(rng.integers(1, width, endpoint=True)) for name, width in groups.widths.items()})
     return found
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
+from torch import nn
+
 from leanrnn.errors import BudgetError
 from leanrnn.groups.costs import NAMES
 from leanrnn.groups.groups import Groups
@@ -22,6 +24,16 @@ class CostLike(Protocol):
 
     def at(self, widths: Mapping[str, Any]) -> Any:
         """The cost at these widths, whole numbers or arrays of them; it never rises as they fall."""
+
+
+class TimedLike(CostLike, Protocol):
+    """Milliseconds at any widths, as ``leanrnn.fit_latency`` fits them."""
+
+    def timed_at(self, widths: Mapping[str, int]) -> float:
+        """What was timed at these widths, or what is thought of them."""
+
+    def correct(self, model: nn.Module, widths: Mapping[str, int]) -> float:
+        """Time a model that has these widths, agree with that from now on, and return it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ class Budget:
     """The fewest components that every layer keeps, for all or by name."""
     round_to: int = 1
     """Keep a multiple of so many components in every layer that loses some."""
-    latency: CostLike | None = None
+    latency: TimedLike | None = None
     """Milliseconds as a function of the widths, for ``milliseconds``: what ``leanrnn.fit_latency`` returns."""
 
     def __post_init__(self) -> None:
@@ -70,7 +82,7 @@ class Budget:
                     _amount(name, each, 1.0)
 
     @classmethod
-    def parse(cls, texts: Sequence[str], latency: CostLike | None = None) -> Budget:
+    def parse(cls, texts: Sequence[str], latency: TimedLike | None = None) -> Budget:
         """A budget from words as on the command line: ``Budget.parse(["mult_adds=25%", "floors=16"])``."""
         names = [each.name for each in fields(cls) if each.name != "latency"]
         given: dict[str, Any] = {}
@@ -92,16 +104,18 @@ class Budget:
         limits = Budget(mult_adds="25%").limits(groups)
         """
         wanted: dict[str, CostLike] = {name: groups.costs[name] for name in NAMES if getattr(self, name) is not None}
-        if self.milliseconds is not None and self.latency is not None:
-            wanted["milliseconds"] = self.latency
         start = {name: float(cost.at(groups.widths)) for name, cost in wanted.items()}
+        latency = None if self.milliseconds is None else self.latency
+        if latency is not None:
+            wanted["milliseconds"] = latency
+            start["milliseconds"] = latency.timed_at(groups.widths)
         most = {name: _amount(name, getattr(self, name), start[name]) for name in wanted}
         caps = {name: math.floor(n) for name, n in _by_layer("widths", self.widths, groups).items()}
         floors = {name: max(1, math.ceil(n)) for name, n in _by_layer("floors", self.floors, groups).items()}
         for name, width in groups.widths.items():
             floors[name] = min(width, floors.get(name, 1))
             caps[name] = min(width, caps.get(name, width))
-        found = Limits(wanted, most, start, groups.widths, caps, floors, self.round_to)
+        found = Limits(wanted, most, start, groups.widths, caps, floors, self.round_to, latency)
         _check_possible(found, groups)
         return found
 
@@ -121,6 +135,18 @@ class Limits:
     caps: Mapping[str, int]
     floors: Mapping[str, int]
     round_to: int = 1
+    latency: TimedLike | None = None
+    """Where milliseconds are limited: all else is exact, and these are measured."""
+
+    def correct(self, model: nn.Module, widths: Mapping[str, int]) -> float:
+        """Time a model of these widths, and go by that from now on; the part it takes of the milliseconds there are, 0
+        if none are limited. ::
+
+            limits.correct(model, groups.widths)  # 0.97
+        """
+        if self.latency is None:
+            return 0.0
+        return self.latency.correct(model, widths) / self.most["milliseconds"]
 
     def eased(self, left: float) -> Limits:
         """Limits on the way there: so much of the way is ``left``, 1 at the start and 0 at the end. ::
