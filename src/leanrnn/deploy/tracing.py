@@ -29,18 +29,26 @@ _ONE_AT_A_TIME = threading.Lock()
 def whole_layers() -> Iterator[None]:
     """Inside, nn.LSTM, nn.GRU and nn.RNN run as operators of leanrnn, one a layer and direction, and a highway layer as
     a scan."""
-    replaced: list[tuple[Any, str, Any]] = [(cls, "forward", _forward) for cls in CLASSES]
-    replaced.append((RecurrentHighway, "steps", staticmethod(_highway)))
     with _ONE_AT_A_TIME:
-        before = [vars(cls)[name] for cls, name, _ in replaced]
+        steps, codes = RecurrentHighway.steps, [(f, f.__code__) for f in dict.fromkeys(cls.forward for cls in CLASSES)]
         try:
-            for cls, name, new in replaced:
-                setattr(cls, name, new)
+            # In the functions themselves: a module may hold on to its forward, as weight drop does.
+            for function, _ in codes:
+                function.__code__ = _elsewhere.__code__
+            RecurrentHighway.steps = staticmethod(_highway)  # type: ignore[assignment]
             with Padded():
                 yield
         finally:
-            for (cls, name, _), old in zip(replaced, before, strict=True):
-                setattr(cls, name, old)
+            RecurrentHighway.steps = staticmethod(steps)  # type: ignore[method-assign]
+            for function, code in codes:
+                function.__code__ = code
+
+
+def _elsewhere(self: Any, input: Any, hx: Any = None) -> Any:
+    """The code of a layer's forward while a model is traced; it sees no names of this file."""
+    from leanrnn.deploy.tracing import _forward
+
+    return _forward(self, input, hx)
 
 
 class Padded(TorchFunctionMode):
@@ -48,6 +56,8 @@ class Padded(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
+        if name == "dropout" and not (args[2] if len(args) > 2 else (kwargs or {}).get("training", True)):
+            return args[0]  # the very tensor, as outside: a parameter may become a parameter again
         if name == "_pack_padded_sequence":
             x, lengths, batch_first = args
             return x.transpose(0, 1) if batch_first else x, lengths
