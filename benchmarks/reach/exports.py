@@ -1,7 +1,7 @@
 """The model that was cut, as a file: is it written, does it run where nobody traced it, and in eight bits?
 
-What leanrnn says of its file is not believed: it is run with onnxruntime alone, every length that it promises is varied,
-alone and with all others, and a length that it fixes is tried in the model, which may be able to vary it.
+What leanrnn says of its file is not believed: it is run with onnxruntime alone, every length that it promises is
+varied, by itself and with all others, and one that it fixes is tried in the model, which may be able to vary it.
 """
 
 from __future__ import annotations
@@ -61,44 +61,34 @@ class Lengths:
         """Which lengths the file takes as the model does, and which the model takes alone."""
         import onnxruntime
 
-        session, why = onnxruntime.InferenceSession(str(path)), {}
-        equal, worst, all_of_them = [], 0.0, dict[str, int]()
+        session = onnxruntime.InferenceSession(str(path))
+        wrong, equal, worst = dict[str, str](), list[str](), 0.0
+        together: dict[str, int] = {}
         for name, size in self.sizes.items():
             for other in (size + 2, size + 3, 2 * size, 1):
-                wanted = self._answered(self._varied({name: other}))
-                if wanted is None:
-                    continue
-                all_of_them.setdefault(name, other)
-                apart = self._apart(session, *wanted)
-                worst = max(worst, apart) if isinstance(apart, float) else worst
-                if not isinstance(apart, float):
-                    why["lengths"] = f"{name} {other} in place of {size}: {apart}"
-            equal += [name] if name in all_of_them and "lengths" not in why else []
-        together = self._answered(self._varied(all_of_them))
-        apart = self._apart(session, *together) if together else 0.0
-        if not isinstance(apart, float):
-            why["lengths"] = f"{all_of_them} at once: {apart}"
-        fixed = list(self._fixed_by_the_file())
-        return {
-            "equal": equal,
-            "fixed": fixed,
-            "difference": max(worst, apart if isinstance(apart, float) else 0.0),
-            "why": why,
-        }
+                if (answered := self._answered(self._varied({name: other}))) is not None:
+                    together.setdefault(name, other)
+                    worst = max(worst, self._apart(session, *answered, f"{name} {other}", wrong))
+            equal += [name] * (name in together)
+        if len(together) > 1 and (answered := self._answered(self._varied(together))) is not None:
+            lengths = ", ".join(f"{name} {size}" for name, size in together.items())
+            worst = max(worst, self._apart(session, *answered, lengths, wrong))
+        why = {"lengths": "; ".join(f"with {key}, {text}" for key, text in wrong.items())} if wrong else {}
+        equal = [name for name in equal if not any(re.search(rf"\b{name} ", key) for key in wrong)]
+        return {"equal": equal, "fixed": list(self._fixed()), "difference": worst, "why": why}
 
-    def _fixed_by_the_file(self) -> Iterator[str]:
+    def _fixed(self) -> Iterator[str]:
         """Axes that have a number in the file, and that the model takes at another length."""
-        numbers = [
-            (i, axis) for i, shape in enumerate(self.axes.values()) for axis, n in enumerate(shape) if not _is_word(n)
-        ]
+        shapes = enumerate(self.axes.values())
+        numbers = [(i, axis) for i, shape in shapes for axis, size in enumerate(shape) if not _is_word(size)]
         for i, axis in numbers:
             size = self.leaves[i].shape[axis]
             alike = [(j, other) for j, other in numbers if self.leaves[j].shape[other] == size]
             rows = [(j, other) for j, other in alike if other == axis]
-            for places in ([(i, axis)], rows, alike):
-                if self._answered(self._resized(dict.fromkeys(places, size + 2), {size: size + 2})):
-                    yield f"{list(self.axes)[i]}.{axis}"
-                    break
+            wanted = (self._resized(dict.fromkeys(all_of, size + 2), {size: size + 2}) for all_of in (rows, alike))
+            alone = self._resized({(i, axis): size + 2}, {size: size + 2})
+            if any(self._answered(each) for each in (alone, *wanted)):
+                yield f"axis {axis} of {list(self.axes)[i]}"
 
     def _varied(self, sizes: dict[str, int]) -> list[Inputs]:
         """Inputs of these lengths; the second also with the counts in it as they would be then."""
@@ -131,18 +121,23 @@ class Lengths:
                 continue
         return None
 
-    def _apart(self, session: Any, inputs: Inputs, wanted: list[Tensor]) -> float | str:
-        """How far the file is from that, or what is wrong with it."""
+    def _apart(self, session: Any, inputs: Inputs, wanted: list[Tensor], lengths: str, wrong: dict[str, str]) -> float:
+        """How far the file is from that; what is wrong with it is noted."""
+        known = {each.name for each in session.get_inputs()}
+        arrays = zip(self.axes, (leaf.numpy() for leaf in _leaves(inputs)), strict=True)
         try:
-            known = {each.name for each in session.get_inputs()}
-            arrays = zip(self.axes, (leaf.numpy() for leaf in _leaves(inputs)), strict=True)
             found = session.run(None, {name: array for name, array in arrays if name in known})
-        except Exception as error:
-            return short(str(error))[:300]
-        if [tuple(a.shape) for a in wanted] != [b.shape for b in found]:
-            return f"shapes {[b.shape for b in found]} in place of {[tuple(a.shape) for a in wanted]}"
+        except Exception as error:  # of onnxruntime
+            wrong[lengths] = short(str(error))[:300]
+            return 0.0
+        shapes = [tuple(each.shape) for each in wanted], [each.shape for each in found]
+        if shapes[0] != shapes[1]:
+            wrong[lengths] = f"it gives the shapes {shapes[1]} in place of {shapes[0]}"
+            return 0.0
         far = max((_far(a, torch.from_numpy(b)) for a, b in zip(wanted, found, strict=True)), default=0.0)
-        return far if far <= ALLOWED else f"differs by {far:.1e}"
+        if not far <= ALLOWED:
+            wrong[lengths] = f"it differs by {far:.1e}"
+        return far
 
 
 def _far(wanted: Tensor, found: Tensor) -> float:

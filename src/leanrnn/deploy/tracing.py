@@ -17,7 +17,8 @@ from leanrnn.deploy import operators
 from leanrnn.errors import ExportError
 from leanrnn.layers import RecurrentHighway, States
 from leanrnn.layers.highway_steps import highway_step
-from leanrnn.layers.recurrent import Recurrent, slots_of
+from leanrnn.layers.recurrent import Recurrent, slots_of, widths_of
+from leanrnn.layers.states import narrow
 
 __all__ = ["whole_layers"]
 
@@ -97,7 +98,7 @@ def _forward(self: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None) -
         x = x.transpose(0, 1) if self.batch_first and batched else x
     parts = 2 if self.mode == "LSTM" else 1
     given = [None] * parts if hx is None else list(hx) if parts == 2 else [hx]
-    states = [_slots(self, part, batched, order) for part in given]
+    states = [_slots(self, i, part, batched, order) for i, part in enumerate(given)]
     last: list[list[Tensor]] = [[] for _ in range(parts)]
     slots = slots_of(self)
     for layer in range(self.num_layers):
@@ -140,14 +141,17 @@ def _one(
     return cast(tuple[Tensor, ...], operators.rnn(x, *rest, module.mode.removeprefix("RNN_").lower()))
 
 
-def _slots(module: nn.RNNBase, state: Any, batched: bool, order: Tensor | None) -> list[Tensor | None]:
-    """Of a given state a piece (1, batch, width) for every layer and direction."""
+def _slots(module: nn.RNNBase, part: int, state: Any, batched: bool, order: Tensor | None) -> list[Tensor | None]:
+    """Of a given state a piece (1, batch, width) for every layer and direction; one of a former width is narrowed."""
     if state is None:
         return [None] * len(slots_of(module))
     if isinstance(state, Tensor):
         pieces = [state] if len(slots_of(module)) == 1 else list(torch.split(state, 1))
     else:
         pieces = [each.unsqueeze(0) for each in state]
+    if former := getattr(module, "former", ()):
+        widths = widths_of(module, part)
+        pieces = [narrow(each, *slot) for each, *slot in zip(pieces, widths, former[part], strict=True)]
     pieces = pieces if batched else [each.unsqueeze(1) for each in pieces]
     return [each if order is None else each.index_select(1, order) for each in pieces]
 
