@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leanrnn.deploy.quantize import quantize as quantize
     from leanrnn.discovery.discover import discover as discover
     from leanrnn.discovery.register import register as register
+    from leanrnn.groups import Budget as Budget
     from leanrnn.groups import Groups as Groups
     from leanrnn.groups import Layer as Layer
     from leanrnn.penalties import L1 as L1
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leanrnn.penalties import Penalty as Penalty
     from leanrnn.sparsify import ElementThreshold as ElementThreshold
     from leanrnn.sparsify import GroupThreshold as GroupThreshold
+    from leanrnn.sparsify import Saliency as Saliency
     from leanrnn.sparsify import Sparsifier as Sparsifier
     from leanrnn.sparsify import Strength as Strength
     from leanrnn.sparsify import choose_threshold as choose_threshold
@@ -36,23 +38,35 @@ if TYPE_CHECKING:
     from leanrnn.surgery.checkpoint import load as load
     from leanrnn.surgery.checkpoint import save as save
     from leanrnn.surgery.shrink import shrink as shrink
+    from leanrnn.teaching import SoftTargets as SoftTargets
+    from leanrnn.teaching import StoredTargets as StoredTargets
+    from leanrnn.teaching import Teacher as Teacher
+    from leanrnn.teaching import distil as distil
+    from leanrnn.teaching import record_targets as record_targets
+    from leanrnn.teaching import similar_words as similar_words
 
 __version__ = "0.1.0"
 
 __all__ = [
     "L1",
+    "Budget",
     "ElementThreshold",
     "GroupLasso",
     "GroupThreshold",
     "Groups",
     "Layer",
     "Penalty",
+    "Saliency",
+    "SoftTargets",
     "Sparsifier",
+    "StoredTargets",
     "Strength",
+    "Teacher",
     "about",
     "choose_threshold",
     "constant",
     "discover",
+    "distil",
     "errors",
     "export",
     "linear_ramp",
@@ -60,9 +74,11 @@ __all__ = [
     "measure",
     "off_from",
     "quantize",
+    "record_targets",
     "register",
     "save",
     "shrink",
+    "similar_words",
 ]
 
 _HOMES = {
@@ -71,11 +87,13 @@ _HOMES = {
     "deploy.quantize": "quantize",
     "discovery.discover": "discover",
     "discovery.register": "register",
-    "groups": "Groups Layer",
+    "groups": "Budget Groups Layer",
     "penalties": "GroupLasso L1 Penalty",
     "sparsify": "ElementThreshold GroupThreshold Sparsifier Strength choose_threshold constant linear_ramp off_from",
+    "sparsify.saliency": "Saliency",
     "surgery.checkpoint": "about load save",
     "surgery.shrink": "shrink",
+    "teaching": "SoftTargets StoredTargets Teacher distil record_targets similar_words",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

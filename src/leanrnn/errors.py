@@ -1,6 +1,7 @@
 """The errors a user can cause. Each message says what was wrong, where, and what to do."""
 
 __all__ = [
+    "BudgetError",
     "CheckpointError",
     "ConfigError",
     "DataError",
@@ -38,6 +39,10 @@ class OperatorError(LeanRNNError):
 
 class GroupsError(LeanRNNError):
     """A name, an index or a setting does not fit the groups it was used with."""
+
+
+class BudgetError(LeanRNNError):
+    """A budget makes no sense, or no widths of this model hold it."""
 
 
 class ShrinkError(LeanRNNError):

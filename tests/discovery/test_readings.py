@@ -115,3 +115,62 @@ def test_widths_that_were_joined_are_named_in_the_reading() -> None:
     model.width = 6
     groups = leanrnn.discover(model.double(), x())
     assert groups.widths == {"a": 6} and groups.reading == f"{PLAIN.words}; a, b can only leave together"
+
+
+class Cells(nn.Module):
+    """Two cells whose states are made, or laid out, by one number."""
+
+    def __init__(self, by_size: bool) -> None:
+        super().__init__()
+        self.size, self.by_size, self.a, self.b = 6, by_size, nn.Linear(11, 6), nn.Linear(11, 6)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        a = b = x.new_zeros(x.size(1), self.size)
+        for step in x:
+            a, b = torch.tanh(self.a(torch.cat([step, a], -1))), torch.tanh(self.b(torch.cat([step, b], -1)))
+        return a, b.view(-1, a.size(-1) if self.by_size else self.size)
+
+
+class Pairs(nn.Module):
+    """Two such pairs, and a layer that has nothing to do with them, all of one width."""
+
+    def __init__(self, by_size: bool) -> None:
+        super().__init__()
+        self.one, self.two, self.rnn, self.head = Cells(by_size), Cells(by_size), nn.GRU(5, 6), nn.Linear(30, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.cat([*self.one(x), self.rnn(x)[0][-1], *self.two(x)], -1))
+
+
+@pytest.mark.parametrize("by_size", [False, True])
+def test_pairs_that_can_only_shrink_together_are_found_among_others_as_wide(by_size: bool) -> None:
+    model = Pairs(by_size).double()
+    groups = leanrnn.discover(model, x())
+    assert (set(groups.names), groups.pinned) == ({"one.a", "two.a", "rnn.l0"}, [])
+    assert "one.a, one.b can only leave together; two.a, two.b can only leave together" in groups.reading
+    small = cut(model, x(), {"one.a": [0, 5], "two.a": [1, 2, 3], "rnn.l0": [4]})
+    assert small.head.in_features == 2 + 2 + 1 + 3 + 3
+
+
+class Follows(nn.Module):
+    """The last cell takes its first state from the size of the first one's; others between are as wide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.between = nn.GRU(5, 6), nn.ModuleList(nn.GRU(5, 6) for _ in range(3))
+        self.b, self.head = nn.Linear(11, 6), nn.Linear(30, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        ends = [rnn(x)[1][0] for rnn in (self.a, *self.between)]
+        last = x.new_zeros(x.size(1), ends[0].size(-1))
+        for step in x:
+            last = torch.tanh(self.b(torch.cat([step, last], -1)))
+        return self.head(torch.cat([*ends, last], -1))
+
+
+def test_a_width_is_joined_with_the_one_that_gives_it_its_size() -> None:
+    model = Follows().double()
+    groups = leanrnn.discover(model, x())
+    assert groups.names == ["a.l0", "between.0.l0", "between.1.l0", "between.2.l0"]
+    assert {"a.weight_hh_l0", "b.weight"} <= {strip.tensor for strip in groups["a.l0"].strips}
+    cut(model, x(), {"a.l0": [2, 3], "between.0.l0": [0], "between.1.l0": [1, 2, 3]})

@@ -92,6 +92,30 @@ def test_dense_runs_can_be_gone_on_from(tmp_path):
         go(tmp_path / "b", replace(DENSE, keep_widths=(9,)), **start)
 
 
+def test_a_teacher_is_part_of_the_loss(tmp_path):
+    """Of another cell and width; interrupted in the middle of an epoch, where its state is carried on too."""
+    go(tmp_path / "teacher", replace(DENSE, cell="gru", widths=(20,), epochs=3))
+    config, taught = replace(SPARSE, epochs=2, penalised=1, taught=0.5), {"teacher": tmp_path / "teacher"}
+    events = epochs(go(tmp_path / "whole", config, **taught))
+    go(tmp_path / "parts", config, steps=11, **taught)
+    go(tmp_path / "parts", config, steps=30, **taught)
+    go(tmp_path / "parts", config, **taught)
+    assert same(tmp_path / "whole", tmp_path / "parts")
+    labels_alone = replace(config, taught=0.0)
+    go(tmp_path / "alone", labels_alone)
+    go(tmp_path / "labels", labels_alone, **taught)
+    assert not same(tmp_path / "whole", tmp_path / "alone") and same(tmp_path / "labels", tmp_path / "alone")
+    only = epochs(go(tmp_path / "only", replace(DENSE, taught=1.0, epochs=3), **taught))
+    assert only[-1].valid < WORDS / 2 and events[-1].valid < WORDS  # what it knows is from the teacher alone
+
+
+def test_a_teacher_knows_the_same_words(tmp_path):
+    go(tmp_path / "teacher", replace(DENSE, epochs=1))
+    other = replace(tiny_text(), words=tuple(f"word{i}" for i in range(WORDS)))
+    with Run.open(tmp_path / "run", settings(DENSE)) as run, pytest.raises(RunError, match="trained on other words"):
+        list(train(DENSE, other, run, teacher=tmp_path / "teacher"))
+
+
 def test_l1_unveils_components_at_the_end(tmp_path):
     config = replace(SPARSE, penalty="l1", strength=0.006, group_threshold=0.0, threshold=0.05, compact=0, penalised=0,
                      scope="recurrent", mode="loss")  # fmt: skip

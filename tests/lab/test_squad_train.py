@@ -105,6 +105,20 @@ def test_interrupted_runs_arrive_at_the_same_bits(data, config):
     assert kept[0] == kept[1]
 
 
+def test_a_teacher_is_part_of_the_loss(data):
+    go("teacher", replace(TINY, steps=40), data)
+    config = replace(TINY, steps=12, width=8, keep=0.8, taught=1.0, evaluate=12)
+    taught = {"teacher": Path("teacher")}
+    assert go("taught", config, data, **taught) and go("alone", config, data)
+    assert go("parts", config, data, steps=5, **taught) is None and go("parts", config, data, **taught)
+    whole, parts, alone = tensors("taught"), tensors("parts"), tensors("alone")
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    assert not torch.equal(whole["end.weight"], alone["end.weight"])
+    assert go("labels", replace(config, taught=0.0), data, **taught)
+    labels = tensors("labels")
+    assert all(torch.equal(labels[name], alone[name]) for name in alone)
+
+
 def test_dead_in_training_is_dead_in_the_average(data):
     job = begun(replace(SPARSE, keep=1.0), data, None, torch.device("cpu"))
     assert job.sparsifier is not None

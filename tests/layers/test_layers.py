@@ -188,7 +188,7 @@ def cut_by_hand(ours: Recurrent, slot: int, kept: list[int], layers_read: dict[s
         setattr(ours, name, nn.Parameter(weight[:, kept] if "hh" in name and weight.dim() == 2 else weight))
     for name, columns in layers_read.items():
         setattr(ours, name, nn.Parameter(getattr(ours, name)[:, columns]))
-    ours.remember(0, slot, width, kept)
+    ours.accept(0, slot, width, kept)
     ours.refit_()
 
 
@@ -214,7 +214,7 @@ def test_states_of_former_widths_are_narrowed():
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
 def test_cells_accept_former_widths(kind):
     cell = getattr(layers, kind)(3, 4, dtype=torch.float64)
-    cell.remember(6, [0, 1, 3, 5])
+    cell.accept(6, [0, 1, 3, 5])
     cell.refit_()
     x, h = torch.randn(2, 3, dtype=torch.float64), torch.randn(2, 6, dtype=torch.float64)
     pair = (lambda s: (s, s)) if kind == "LSTMCell" else (lambda s: s)

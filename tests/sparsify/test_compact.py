@@ -50,9 +50,7 @@ def test_the_gradients_of_a_step_under_way_are_cut_too():
 
 
 def test_weighted_layers_keep_their_pull():
-    runs = twins(language)
-    for run in runs:
-        run.sparsifier.penalty = GroupLasso(run.groups, weights={"rnn.l0": 0.3, "rnn.l1": 2.0})
+    runs = twins(language, penalty=lambda groups: GroupLasso(groups, weights={"rnn.l0": 0.3, "rnn.l1": 2.0}))
     runs[0].sparsifier.compact()
     for run in runs:
         run.train(20, seed=2)

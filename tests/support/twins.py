@@ -20,7 +20,10 @@ class Run:
         self.model, self.groups = model, groups
         self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.8))
         self.optimizer = make(model.parameters() if parameters is None else parameters)
-        settings = {"strength": 0.01, "threshold": 1e-3} | settings
+        if callable(make_penalty := settings.get("penalty")):
+            settings["penalty"] = make_penalty(groups)
+        if "budget" not in settings:
+            settings = {"strength": 0.01, "threshold": 1e-3} | settings
         self.sparsifier = Sparsifier(groups, **settings).attach(self.optimizer, copies=[self.average])
         self.state, self.losses, self.held = None, [], None
 

@@ -42,6 +42,8 @@ class Train(Generic[Settings]):
     """Folder of the run; runs/RECIPE if not given."""
     start: Path | None = None
     """A run, or a file it has written, whose model to start from."""
+    teacher: Path | None = None
+    """A run, or a file it has written, whose model is a teacher: the loss is half labels, half what it says."""
     config: Path | None = None
     """A TOML file with settings; those given here count more."""
     threads: int | None = None
@@ -84,6 +86,7 @@ class Train(Generic[Settings]):
             "config": settings.to_json(),
             "text": data.digest,
             "start": _name(self.start),
+            "teacher": _name(self.teacher),
         }
         started = {"data": _name(self.data)}
         with (
@@ -94,11 +97,11 @@ class Train(Generic[Settings]):
             show.notes(data.notes)
             board = Board(run, self.tensorboard)
             if run.result() is None:
-                ask = stopped.is_set
-                given = (settings, data, run)
-                for event in task.train(
-                    *given, start=self.start, device=device, save_seconds=self.save_seconds, stopped=ask
-                ):
+                events = task.train(
+                    settings, data, run, start=self.start, teacher=self.teacher, device=device,
+                    save_seconds=self.save_seconds, stopped=stopped.is_set,
+                )  # fmt: skip
+                for event in events:
                     show.event(event)
                     board.event(event)
             show.notes(run.notes)

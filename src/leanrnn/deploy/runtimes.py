@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RUNTIMES", "File", "Runtime", "model_call", "session"]
 
 Call: TypeAlias = Callable[[], Any]
-"""One run of a model; of a file it returns the outputs in order."""
+"""One call of a model; of a file it returns the outputs in order."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from leanrnn.discovery.labels import Flags, Value
-from leanrnn.discovery.ties import Ties, unify
+from leanrnn.discovery.ties import Product, Ties, unify
 
 __all__ = ["contract"]
 
@@ -18,10 +18,12 @@ def contract(
     out: str,
     shape: Sequence[int],
     weights: Sequence[bool],
+    often: int = 1,
 ) -> Value:
     """A sum of products in einsum's letters: shared letters are tied, letters not in ``out`` are summed over.
 
-    ``weights`` says which operands are made of parameters alone: along a summed axis they are readers.
+    ``weights`` says which operands are made of parameters alone: along a summed axis they are readers. ``often`` is how
+    often the product is taken, for every place of a window in a convolution.
     """
     letters = out + "".join(sorted({c for _, names in operands for c in names} - set(out)))
     sizes = {c: n for value, names in operands for c, n in zip(names, value.shape, strict=True)}
@@ -37,6 +39,7 @@ def contract(
                 ties.readers.append(factor.labels.reshape(-1))
                 ties.reads.append(factor.labels.reshape(-1))
     merged = unify(ties, moved, space, lambda flags: _most(flags))
+    ties.products.append(Product(ties.here, often, tuple(space), merged))
     factors = []
     for factor in merged:
         if factor.main & summed:

@@ -20,6 +20,7 @@ from torch.autograd.function import FunctionCtx, FunctionMeta
 from torch.utils._python_dispatch import _disable_current_modes
 
 from leanrnn.discovery.instead import LIKE, checked
+from leanrnn.discovery.memory import Where
 from leanrnn.discovery.tape import Node, Ref, Tape
 
 if TYPE_CHECKING:
@@ -96,16 +97,14 @@ def _look_up(cls: type, name: str) -> Any:
     return found if name != "forward" or recorder is None else partial(recorder.function, cls, found)
 
 
-def follow(
-    recorder: Recorder, cls: Any, forward: Callable[..., Any], args: Sequence[Any], where: tuple[str, bool]
-) -> Any:
+def follow(recorder: Recorder, cls: Any, forward: Callable[..., Any], args: Sequence[Any], where: Where) -> Any:
     """Run ``forward``, or what was registered for it, and note if its results came out of nowhere."""
     with_context = cls.setup_context is torch.autograd.Function.setup_context
     given = args[1:] if with_context else args
     if cls in LIKE:
         return checked(cls.__qualname__, LIKE[cls], given, {}, lambda: forward(*_context(with_context, given), *given))
     tape = recorder.tape
-    inputs = [Ref(recorder.read(a, where)) for a in given if isinstance(a, Tensor)]
+    inputs = [Ref(recorder.memory.read(a, where)) for a in given if isinstance(a, Tensor)]
     first, start = len(tape.shapes), len(tape.nodes)
     recorder.inside.append(False)
     try:
@@ -115,16 +114,18 @@ def follow(
     found = [t for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, Tensor)]
     with _disable_current_modes():  # this look at the numbers is none of the model's doing
         hidden = [
-            t for t in found if unseen or (_varied(t) and not _comes_from(tape, recorder.read(t, where), first, start))
+            t
+            for t in found
+            if unseen or (_varied(t) and not _comes_from(tape, recorder.memory.read(t, where), first, start))
         ]
     if any(t.is_floating_point() or t.is_complex() for t in hidden):
-        outs = [recorder.made(t) for t in hidden]
+        outs = [recorder.memory.made(t) for t in hidden]
         tape.nodes.append(Node(Opaque(cls, len(inputs), len(outs)), tuple(inputs), {}, outs, *where))
     return result
 
 
 def _context(wanted: bool, given: Sequence[Any]) -> list[Any]:
-    """What a forward may keep its tensors in, for a run that only compares."""
+    """What a forward may keep its tensors in, for a call that only compares."""
     context = FunctionCtx()
     context.needs_input_grad = (False,) * len(given)  # type: ignore[attr-defined]
     return [context] if wanted else []
@@ -154,7 +155,7 @@ def look_inside(
 ) -> None:
     """Note if an operator inside a function reads numbers out of a tensor that no operator wrote into: a kernel did."""
     read = [t for t in given if isinstance(t, Tensor) and not any(t is w for w in written)]
-    hollow = [t for t in read if recorder.known[t].value in recorder.empty]
+    hollow = [t for t in read if recorder.memory.known[t].value in recorder.empty]
     if _makes_empty(op) or (viewed is not None and hollow):
         recorder.empty.update(ids)
     elif any(t.is_floating_point() and _varied(t) for t in hollow):

@@ -98,7 +98,7 @@ def expand_to(factor: Factor, axes: Sequence[int], sizes: Sequence[int]) -> tupl
     return np.broadcast_to(factor.labels[index], sizes), np.broadcast_to(factor.zero[index], sizes)
 
 
-def _kept(factors: Sequence[Factor | None]) -> tuple[Factor, ...]:
+def _present(factors: Sequence[Factor | None]) -> tuple[Factor, ...]:
     return tuple(f for f in factors if f is not None)
 
 
@@ -144,7 +144,7 @@ def take(value: Value, axis: int, index: int | slice | Labels) -> Value:
         else:
             cut = replace(factor, labels=factor.labels[at], zero=factor.zero[at])
         factors.append(simplify(cut.moved(to)))
-    return replace(value, shape=tuple(shape), factors=_kept(factors))
+    return replace(value, shape=tuple(shape), factors=_present(factors))
 
 
 def reshape(value: Value, shape: Sequence[int]) -> Value:
@@ -165,7 +165,7 @@ def reshape(value: Value, shape: Sequence[int]) -> Value:
     for factor in factors:
         if factor is not None:
             final.append(_renumber(factor, blocks, shape))
-    return replace(value, shape=tuple(shape), factors=_kept(final))
+    return replace(value, shape=tuple(shape), factors=_present(final))
 
 
 def _reshape_block(factor: Factor, shape: Sequence[int], old: Sequence[int]) -> Factor:

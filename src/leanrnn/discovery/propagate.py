@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.functions import Opaque
 from leanrnn.discovery.labels import Factor, Labels, Value
-from leanrnn.discovery.reach import live_nodes, unread_tiles, weights_of
+from leanrnn.discovery.reach import idle_nodes, live_nodes, unread_tiles, weights_of
 from leanrnn.discovery.readings import PLAIN, Reading
 from leanrnn.discovery.recurrence import Recurrence
 from leanrnn.discovery.rules import Call, Kind
@@ -52,6 +52,9 @@ class Propagation:
     states: frozenset[str] = frozenset()
     """Names of inputs that count as zero where a component is, as states that the model returned."""
 
+    sums: frozenset[int] = frozenset()
+    """Positions of sums that are products in effect."""
+
     def __post_init__(self) -> None:
         self.recurrence = Recurrence(self.tape, self.ties, self.values)
 
@@ -61,7 +64,8 @@ class _Reader:
         self.tape, self.weights, self.how, self.states = tape, weights, how, states
         self.result = Propagation(tape, Ties())
         self.sums = sums_of(tape)
-        self.result.masks = self.sums.masks
+        self._idle: set[int] = set()
+        self.result.masks, self.result.sums = self.sums.masks, frozenset(self.sums.reads)
 
     def source(self, i: int, source: Source) -> None:
         shape, ties = self.tape.shapes[i], self.result.ties
@@ -134,6 +138,21 @@ class _Reader:
                 self.result.ties.readers.append(factor.labels.reshape(-1))
                 self.result.ties.reads.append(factor.labels.reshape(-1))
         self.result.recurrence.note(node, call)
+
+    def idle(self, index: int, node: Node) -> None:
+        """A node that counts for nothing but its cost."""
+        ties, recurrence = self.result.ties, self.result.recurrence
+        said = [*ties.said(), recurrence.sure, recurrence.meetings]
+        before = [len(each) for each in said]
+        self.node(index, node)
+        for each, length in zip(said, before, strict=True):
+            del each[length:]
+        self._idle.update(node.outs)
+
+    def forget_idle(self) -> None:
+        """Leave no values of such nodes to those who look further."""
+        for value in self._idle:
+            self.result.values.pop(value, None)
 
     def _labelled(self, constant: Value, like: Sequence[int]) -> Value:
         fresh = self.result.ties.fresh
@@ -215,9 +234,13 @@ def propagate(tape: Tape, how: Reading = PLAIN, states: Mapping[int, int] | None
     for i, source in tape.sources.items():
         reader.source(i, source)
     live = live_nodes(tape)
+    idle = idle_nodes(tape, live)
     for index, node in enumerate(tape.nodes):
         if live[index] or how.everything:
             reader.node(index, node)
+        elif idle[index]:
+            reader.idle(index, node)
+    reader.forget_idle()
     for base, dim, count in unread_tiles(tape, live):
         if base in reader.result.values:
             tie_pieces(reader.result.ties, reader.result.values[base], dim, count)

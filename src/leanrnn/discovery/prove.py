@@ -3,8 +3,7 @@ later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from leanrnn.running.compare import run
 from leanrnn.running.user_line import user_line
 from leanrnn.surgery.proof import Differs, cut_copy
 
-__all__ = ["join_layers", "note_blind_proof", "prove_layers"]
+__all__ = ["note_blind_proof", "prove_layers", "try_cut"]
 
 
 def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[str, str]) -> None:
@@ -29,7 +28,7 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
     """
 
     def passing(base: list[Layer], layers: list[Layer]) -> list[Layer]:
-        reason = _attempt(model, groups, [*base, *layers], example)
+        reason = try_cut(model, groups, [*base, *layers], example)
         if reason is None:
             return layers
         if len(layers) == 1:
@@ -42,11 +41,11 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
         first = passing(base, layers[:half])
         return first + passing([*base, *first], layers[half:])
 
-    kept = passing([], list(groups.layers))
-    groups.layers = tuple(la for la in groups.layers if la in kept)
+    passed = passing([], list(groups.layers))
+    groups.layers = tuple(la for la in groups.layers if la in passed)
 
 
-def _attempt(model: nn.Module, groups: Groups, layers: Sequence[Layer], example: Any) -> str | None:
+def try_cut(model: nn.Module, groups: Groups, layers: Sequence[Layer], example: Any) -> str | None:
     """Why these layers cannot be cut together, or None; then ``groups`` knows the numbers that have to follow."""
     part = Groups(layers, model=model)
     try:
@@ -69,49 +68,6 @@ def note_blind_proof(model: nn.Module, groups: Groups, example: Any) -> None:
         )
 
 
-def join_layers(
-    model: nn.Module, groups: Groups, example: Any, failed: Sequence[Layer], spare: Sequence[Layer]
-) -> None:
-    """Widths that cannot shrink each on its own may do so together: component k of all of them leaves at once.
-
-    Code may use one number, or the size of one tensor, for several widths. ``failed`` are layers of ``groups.pinned``,
-    ``spare`` others that are not offered on their own.
-    """
-    # Only layers as wide can be joined. Few first: those that fail, then with others that share the width.
-    for width in dict.fromkeys(layer.width for layer in failed):
-        for part in _parts(width, failed, spare, groups.layers):
-            others = [la for la in groups.layers if la not in part]
-            joined = _joined(part)
-            if _attempt(model, groups, [*others, joined], example) is None:
-                order = {la.name: i for i, la in enumerate((*failed, *groups.layers))}
-                groups.layers = tuple(sorted((*others, joined), key=lambda la: order[la.name]))
-                names = {la.name for la in part}
-                groups.pinned = [(name, reason) for name, reason in groups.pinned if name not in names]
-                groups.reading += f"; {', '.join(la.name for la in part)} can only leave together"
-                break
-
-
-def _parts(width: int, failed: Iterable[Layer], spare: Iterable[Layer], kept: Iterable[Layer]) -> Iterator[list[Layer]]:
-    stuck, free, offered = ([la for la in layers if la.width == width] for layers in (failed, spare, kept))
-    sizes = set()
-    for part in (stuck, [*stuck, *free], [*stuck, *offered], [*stuck, *free, *offered]):
-        if len(part) > 1 and len(part) not in sizes:
-            sizes.add(len(part))
-            yield part
-
-
-def _joined(layers: Sequence[Layer]) -> Layer:
-    first = layers[0]
-    return replace(
-        first,
-        strips=tuple(strip for layer in layers for strip in layer.strips),
-        needs_zero_bias=any(layer.needs_zero_bias for layer in layers),
-        links=tuple(link for layer in layers for link in layer.links),
-        held=tuple(held for layer in layers for held in layer.held),
-        given=tuple(given for layer in layers for given in layer.given),
-    )
-
-
 def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
     """About half of every width, unequal in layers of one width, so that nothing relies on equal widths."""
     rng = np.random.default_rng(seed)
@@ -121,7 +77,9 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
         # Every width of 6 keeps another number: an equal number would hide code that has one name for two widths.
         left = counts.setdefault(layer.width, [])
         if not left:
-            left += rng.permutation(np.arange(max(1, layer.width // 3), max(2, 2 * layer.width // 3 + 1))).tolist()
+            middle = range(max(1, layer.width // 3), max(2, 2 * layer.width // 3 + 1))
+            rest = [n for n in range(2, layer.width) if n not in middle]
+            left += [*rng.permutation(rest).tolist(), *rng.permutation(middle).tolist()]
         mask = np.zeros(layer.width, np.bool_)
         mask[rng.permutation(layer.width)[: left.pop()]] = True
         masks[layer.name] = mask
@@ -130,7 +88,7 @@ def random_masks(layers: Sequence[Layer], seed: int = 0) -> Masks:
 
 def _moving(model: nn.Module, layer: Layer) -> str | None:
     """A weight of the layer under a spectral norm in training mode: torch's own modules read it once or several times a
-    run, as it happens, and each reading changes it."""
+    call, as it happens, and each reading changes it."""
     for strip in layer.strips:
         path, _, leaf = strip.tensor.rpartition(".")
         holder = model.get_submodule(path)

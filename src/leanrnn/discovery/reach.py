@@ -8,7 +8,7 @@ from leanrnn.discovery.rules import Kind
 from leanrnn.discovery.sums import sums_of
 from leanrnn.discovery.tape import Node, Ref, Tape
 
-__all__ = ["live_nodes", "unread_tiles", "weights_of"]
+__all__ = ["idle_nodes", "live_nodes", "unread_tiles", "weights_of"]
 
 
 def live_nodes(tape: Tape) -> list[bool]:
@@ -21,6 +21,18 @@ def live_nodes(tape: Tape) -> list[bool]:
             live[i] = True
             wanted.update(node.inputs())
     return live
+
+
+def idle_nodes(tape: Tape, live: Sequence[bool]) -> list[bool]:
+    """Products that lead to no output, and what leads to them: they say nothing either, but they run."""
+    wanted: set[int] = set()
+    idle = [False] * len(tape.nodes)
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        node = tape.nodes[i]
+        if not live[i] and (Kind.PRODUCT in node.kind or any(o in wanted for o in node.outs)):
+            idle[i] = True
+            wanted.update(node.inputs())
+    return idle
 
 
 def weights_of(tape: Tape) -> set[int]:
@@ -53,7 +65,7 @@ def unread_tiles(tape: Tape, live: Sequence[bool]) -> list[tuple[int, int, int]]
     found: dict[tuple[int, int, int], dict[int, bool]] = {}
     for node, is_live in zip(tape.nodes, live, strict=True):
         # Other operators that cut an axis give all pieces at once, and their rules tie them.
-        if Kind.RUN in node.kind and node.has("start") and node.scatter is None:
+        if Kind.STRETCH in node.kind and node.has("start") and node.scatter is None:
             base, dim, start = node.args[0], node.argument("dim"), node.argument("start")
             shape = tape.shapes[base.id]
             size, start = tape.shapes[node.outs[-1]][dim], (start or 0) % max(1, shape[dim])

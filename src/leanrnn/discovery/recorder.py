@@ -1,8 +1,7 @@
-"""Run a model once and write down the operators it executed, as pure functions of numbered values.
+"""Call a model once and write down the operators it executed, as pure functions of numbered values.
 
 No graph is captured: the user's own forward runs, whatever Python is in it, under a ``TorchDispatchMode``. In-place
-writes and views are turned into values on the way (a write into ``out[t]`` makes a new ``out``), so that what reads the
-tape never has to think about memory.
+writes and views are turned into values on the way (``memory.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,11 +19,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.weak import WeakIdKeyDictionary
 
 from leanrnn.discovery.functions import follow, functions_followed, look_inside
 from leanrnn.discovery.instead import instead_of
-from leanrnn.discovery.tape import Node, Ref, Source, Tape
+from leanrnn.discovery.memory import Memory, Where
+from leanrnn.discovery.tape import Node, Ref, Tape
 
 __all__ = ["Recorder", "opaque_kernels_off", "record"]
 
@@ -35,108 +33,32 @@ _LAYERS = str(Path(_TORCH, "nn"))
 _RNN = (str(Path(_TORCH, "nn", "modules", "rnn.py")), str(Path(_HERE, "layers")))
 
 
-@dataclass
-class _Root:
-    value: int
-    version: int = 0
-
-
-@dataclass
-class _Alias:
-    """A tensor as a chain of views on a root; ``value`` is what it held at ``version`` of the root."""
-
-    root: _Root
-    chain: tuple[tuple[Any, tuple[Any, ...], dict[str, Any], int, tuple[int, ...]], ...]
-    version: int
-    value: int
-
-
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes every operator of one run onto a tape."""
+    """Writes every operator of one call onto a tape."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.tape = Tape()
-        self.known: WeakIdKeyDictionary = WeakIdKeyDictionary()
-        self.places: dict[tuple[Any, ...], _Alias] = {}
-        self.handed: list[tuple[int, tuple[str, bool]]] = []
-        self.roots: list[tuple[int, _Root]] = []
+        self.memory = Memory(self.tape)
+        self.handed: list[tuple[int, Where]] = []
         self.inside: list[bool] = []
         """The autograd.Functions that run just now; true where numbers appeared that no operator wrote."""
         self.empty: set[int] = set()
         """Values made inside of one for something to be written into."""
 
-    def source(self, tensor: Tensor, kind: str, name: str) -> int:
-        place = _place(tensor)
-        found = self.places.get(place)
-        if found is None:
-            value = self.tape.value(tensor)
-            self.tape.sources[value] = Source(kind, name, tensor)
-            found = _Alias(_Root(value), (), 0, value)
-            self.places[place] = found
-            if kind in ("buffer", "held"):
-                self.roots.append((value, found.root))
-        self.known[tensor] = found
-        return found.value
-
-    def made(self, tensor: Tensor, value: int | None = None) -> int:
-        """``tensor`` is new, whatever was known of it."""
-        value = self.tape.value(tensor) if value is None else value
-        self.known[tensor] = _Alias(_Root(value), (), 0, value)
-        return value
-
     def function(self, cls: type, forward: Callable[..., Any], *args: Any) -> Any:
         """Run the forward of an ``autograd.Function``."""
         return follow(self, cls, forward, args, _where())
 
-    def read(self, tensor: Tensor, where: tuple[str, bool]) -> int:
-        alias: _Alias | None = self.known.get(tensor)  # type: ignore[no-untyped-call]
-        if alias is None:
-            self.source(tensor, "constant", "")
-            alias = self.known[tensor]
-        if alias.version != alias.root.version:
-            values = self._replay(alias, where)
-            alias.value, alias.version = values[-1], alias.root.version
-        return int(alias.value)
-
-    def _replay(self, alias: _Alias, where: tuple[str, bool]) -> list[int]:
-        """Values along the chain of views, the root's first, as the root stands now."""
-        values = [alias.root.value]
-        for op, args, kwargs, index, shape in alias.chain:
-            outs = [self._blank(shape, values[-1]) if i == index else -1 for i in range(index + 1)]
-            self.tape.nodes.append(Node(op, (Ref(values[-1]), *args), kwargs, outs, *where))
-            values.append(outs[index])
-        return values
-
-    def _blank(self, shape: tuple[int, ...], like: int) -> int:
-        self.tape.shapes.append(shape)
-        self.tape.dtypes.append(self.tape.dtypes[like])
-        return len(self.tape.shapes) - 1
-
-    def write(self, tensor: Tensor, value: int, where: tuple[str, bool]) -> None:
-        """``tensor`` now holds ``value``: so does the part of its root that it is a view of."""
-        self.read(tensor, where)
-        alias = self.known[tensor]
-        before = self._replay(alias, where)[:-1] if alias.chain else []
-        for (op, args, kwargs, index, _), base in zip(reversed(alias.chain), reversed(before), strict=True):
-            new = self._blank(self.tape.shapes[base], base)
-            self.tape.nodes.append(Node(op, (Ref(base), Ref(value), *args), kwargs, [new], *where, scatter=index))
-            value = new
-        alias.root.value, alias.root.version = value, alias.root.version + 1
-        if not alias.chain:
-            alias.value, alias.version = value, alias.root.version
-
     def read_out(self, tensor: Tensor) -> None:
         """Python reads the numbers of ``tensor``, as a decoder does that returns lists."""
         where = _where()
-        self.handed.append((self.read(tensor, where), where))
+        self.handed.append((self.memory.read(tensor, where), where))
 
     def end(self, result: Sequence[Tensor]) -> None:
         """What the model returns is the result; where that holds no tensor, what Python read is."""
-        self.tape.outputs = [self.read(t, ("the model's result", False)) for t in result]
-        for source, root in self.roots:
-            if root.version:
-                self.tape.written.append((source, root.value))
+        self.tape.outputs = [self.memory.read(t, ("the model's result", False)) for t in result]
+        self.tape.written += self.memory.written()
         for value, where in self.handed if not result else ():
             self.tape.nodes.append(Node(torch.ops.aten._local_scalar_dense.default, (Ref(value),), {}, [], *where))
 
@@ -150,7 +72,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return instead(*args, **kwargs)
         result = func(*args, **kwargs)
         where = _where()
-        refs = tree_map(lambda a: Ref(self.read(a, where)) if isinstance(a, Tensor) else a, (args, kwargs))
+        refs = tree_map(lambda a: Ref(self.memory.read(a, where)) if isinstance(a, Tensor) else a, (args, kwargs))
         outs = result if isinstance(result, (tuple, list)) else [result]
         flat = [t for t in outs if isinstance(t, Tensor)]
         viewed, written = _aliases(func, args, kwargs)
@@ -162,17 +84,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             look_inside(self, func, tree_leaves((args, kwargs)), ids, viewed, written)
         self.tape.nodes.append(Node(func, refs[0], refs[1], list(ids), *where))
         if viewed is not None:
-            parent = self.known[viewed]
             for i, (tensor, value) in enumerate(zip(flat, ids, strict=True)):
                 step = (func, refs[0][1:], refs[1], i, tuple(tensor.shape))
                 if tensor is not viewed or turned is not None:
-                    self.known[tensor] = _Alias(parent.root, (*parent.chain, step), parent.root.version, value)
+                    self.memory.view(tensor, viewed, step, value)
             return result
         for tensor, value in zip(flat, ids, strict=True):
             if any(tensor is t for t in written):
-                self.write(tensor, value, where)
+                self.memory.write(tensor, value, where)
             else:
-                self.made(tensor, value)
+                self.memory.made(tensor, value)
         return result
 
 
@@ -209,11 +130,11 @@ def record(
     tensors of the model's own."""
     recorder = Recorder()
     for name, tensor in named.items():
-        recorder.source(tensor, "parameter" if isinstance(tensor, torch.nn.Parameter) else "buffer", name)
+        recorder.memory.source(tensor, "parameter" if isinstance(tensor, torch.nn.Parameter) else "buffer", name)
     for index, tensor in enumerate(held):
-        recorder.source(tensor, "held", str(index))
+        recorder.memory.source(tensor, "held", str(index))
     for index, tensor in enumerate(inputs):
-        recorder.source(tensor, "input", str(index))
+        recorder.memory.source(tensor, "input", str(index))
     with opaque_kernels_off(), torch.no_grad(), _Whole(recorder), functions_followed(recorder), recorder:
         result = call()
         recorder.end(leaves(result))
@@ -230,6 +151,7 @@ def opaque_kernels_off() -> Iterator[None]:
         stack.callback(torch.backends.mha.set_fastpath_enabled, fastpath)
         stack.enter_context(torch.backends.cudnn.flags(enabled=False))
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        stack.enter_context(torch.jit.optimized_execution(False))  # type: ignore[attr-defined]
         torch._C._set_mkldnn_enabled(False)
         torch.backends.mha.set_fastpath_enabled(False)
         yield
@@ -258,7 +180,7 @@ def _view_of_itself(func: Any) -> Any:
     return plain if plain is not None and plain._schema.returns[0].alias_info is not None else None
 
 
-def _where() -> tuple[str, bool]:
+def _where() -> Where:
     """File and line of the innermost frame outside torch and leanrnn, and whether torch's own recurrent code runs."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith((_TORCH, __file__)) and not _in_layers(frame):
@@ -271,8 +193,3 @@ def _where() -> tuple[str, bool]:
 
 def _in_layers(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_LAYERS)
-
-
-def _place(tensor: Tensor) -> tuple[Any, ...]:
-    storage = tensor.untyped_storage()
-    return (storage._cdata, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)

@@ -23,7 +23,7 @@ __all__ = ["Recurrence"]
 # 2. c = f * c + x[t]: no weight reads c. But what was made of x[0] meets x[1]: two steps of one sequence. A difference
 #    of two steps does that too, so a meeting only counts if the older was made of the same class (see classes.py).
 _ENOUGH = 4
-"""Meetings of one width that are kept: the first steps of a loop show what all of them do."""
+"""Meetings of one width that are noted: the first steps of a loop show what all of them do."""
 
 
 @dataclass

@@ -10,7 +10,7 @@ import torch
 
 from leanrnn.discovery.instead import LIKE, instead_of
 from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, Rule, fixed_axes, hold, rule_named, unsure_value
+from leanrnn.discovery.rules.base import Call, Rule, fixed_axes, pin_axes, rule_named, unsure_value
 from leanrnn.discovery.rules.base import rule as add_rule
 from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import pointwise_values
@@ -120,7 +120,7 @@ def _pattern(name: str, text: str) -> Rule:
     """The rule of a pattern such as ``"[t] b h, h -> [t] b h"``."""
     left, arrow, right = text.partition("->")
     inputs, outputs = _parse(name, text, left), _parse(name, text, right)
-    free = [{n for axes in side for n, held in axes if not held} for side in (inputs, outputs)]
+    free = [{n for axes in side for n, whole in axes if not whole} for side in (inputs, outputs)]
     odd = sorted(free[0] ^ free[1])
     if not arrow or odd:
         raise OperatorError(
@@ -165,18 +165,18 @@ def _check(name: str, text: str, pattern: list[Axes], values: Sequence[Value], w
 
 
 def _spread(call: Call, value: Value, axes: Axes, names: list[str]) -> Value:
-    """A tensor laid into the space of all free names; what is held in brackets is gone."""
-    kept = hold(call, value, [a for a, (_, held) in enumerate(axes) if held], f"is seen whole by {call.name}")
-    to = {a: names.index(n) for a, (n, held) in enumerate(axes) if not held}
+    """A tensor laid into the space of all free names; what stands in brackets is gone."""
+    spared = pin_axes(call, value, [a for a, (_, whole) in enumerate(axes) if whole], f"is seen whole by {call.name}")
+    to = {a: names.index(n) for a, (n, whole) in enumerate(axes) if not whole}
     shape = [1] * len(names)
     for a, place in to.items():
         shape[place] = value.shape[a]
-    return Value(tuple(shape), tuple(f.moved(to) for f in kept.factors), value.zero)
+    return Value(tuple(shape), tuple(f.moved(to) for f in spared.factors), value.zero)
 
 
 def _collect(call: Call, met: Value, axes: Axes, names: list[str], shape: tuple[int, ...]) -> Value:
-    to = {names.index(n): a for a, (n, held) in enumerate(axes) if not held}
+    to = {names.index(n): a for a, (n, whole) in enumerate(axes) if not whole}
     lost = [names.index(n) for n in names if names.index(n) not in to]
-    kept = hold(call, met, lost, f"is not in every result of {call.name}")
-    new = fixed_axes(call.ties, shape, [a for a, (_, held) in enumerate(axes) if held], f"comes out of {call.name}")
-    return Value(shape, tuple(f.moved(to) for f in kept.factors) + new)
+    spared = pin_axes(call, met, lost, f"is not in every result of {call.name}")
+    new = fixed_axes(call.ties, shape, [a for a, (_, whole) in enumerate(axes) if whole], f"comes out of {call.name}")
+    return Value(shape, tuple(f.moved(to) for f in spared.factors) + new)

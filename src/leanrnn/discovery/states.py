@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 
-from leanrnn.discovery.classes import solve
+from leanrnn.discovery.classes import Classes, solve
 from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import Propagation, propagate
 from leanrnn.discovery.readings import PLAIN, Reading
@@ -14,7 +15,10 @@ from leanrnn.discovery.rules import Kind
 from leanrnn.discovery.tape import Node, Tape
 from leanrnn.discovery.ties import unify
 
-__all__ = ["follow", "is_state"]
+__all__ = ["States", "classes_of", "is_state", "propagate_states"]
+
+States = Literal["auto"] | Sequence[int]
+"""Which of the returned tensors are states, if the user says so."""
 
 
 def is_state(found: Propagation, value: int, of: Labels) -> bool:
@@ -38,7 +42,44 @@ def is_state(found: Propagation, value: int, of: Labels) -> bool:
     return True
 
 
-def follow(tape: Tape, how: Reading = PLAIN) -> Propagation:
+def classes_of(found: Propagation, states: States) -> Classes:
+    """The classes, once it is known which outputs are results and which are states."""
+    pins, stacked = _result_pins(found, states, solve(found, ()))
+    classes = solve(found, pins)
+    # A state whose layers all shrink may come back as one tensor a layer; with a layer that cannot shrink in it, it
+    # would always do so, and callers expect one tensor.
+    partly = [labels for labels in stacked if len(set(classes.pinned[classes.of[labels]].tolist())) > 1]
+    if not partly:
+        return classes
+    return solve(found, [*pins, *((labels, "is returned in one tensor with a width that stays") for labels in partly)])
+
+
+def _result_pins(found: Propagation, states: States, classes: Classes) -> tuple[list[tuple[Labels, str]], list[Labels]]:
+    """What reaches the result keeps its width; also the labels of returned states of several layers, stacked."""
+    pins, stacked = [], []
+    for i, value in enumerate(found.tape.outputs):
+        if value not in found.values:
+            continue
+        factors = [f for f in found.values[value].factors if found.ties.loose(f.labels)]
+        labels = [f.labels[f.labels >= 0] for f in factors]
+        if states == "auto":
+            state = (
+                i > 0
+                and found.tape.floating(value)
+                and all(classes.recurrent[classes.of[lab]].all() for lab in labels)
+                and is_state(found, value, classes.of)
+            )
+        else:
+            state = i in states
+        if state:
+            stacked += [lab for lab, f in zip(labels, factors, strict=True) if f.main != set(f.axes)]
+        else:
+            reason = f"reaches output {i} of the model (states=[{i}], if callers take it narrower)"
+            pins += [(lab, reason) for lab in labels]
+    return pins, stacked
+
+
+def propagate_states(tape: Tape, how: Reading = PLAIN) -> Propagation:
     """All ties of a tape, in which a state that comes in and goes out is one width: a single step does not show it.
 
     A state that is handed in was returned by an earlier call, or is the zeros of the first. So it is zero where a
@@ -108,7 +149,7 @@ def _sources(found: Propagation, node: Node, value: int, of: Labels) -> list[int
         return None if _repeats(found, inputs) and not _has_own_rows(found, node, value, of) else inputs
     if Kind.STATE in kind:
         return []
-    if Kind.RUN in kind:
+    if Kind.STRETCH in kind:
         longer = [
             a for a, b in zip(found.tape.shapes[value], found.tape.shapes[inputs[0]], strict=True) if a != b and a > 1
         ]

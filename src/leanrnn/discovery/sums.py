@@ -86,9 +86,9 @@ class _Walk:
         call = self._call(node)
         values = call.tensors()
         table = zero_table(call, values)
-        kept = [v for k, v in enumerate(values) if v.factors and table[1 << k]]
+        terms = [v for k, v in enumerate(values) if v.factors and table[1 << k]]
         shape = self.tape.shapes[out]
-        factors = tuple(f for v in kept for f in broadcast(v, shape).factors)
+        factors = tuple(f for v in terms for f in broadcast(v, shape).factors)
         if factors:
             self.laid[out] = Value(shape, factors, False, self.tape.dtypes[out])
 

@@ -18,7 +18,7 @@ def check_supported(model: nn.Module, example: Any) -> None:
     """Refuse what cannot be taken apart, with a word on what to do instead."""
     for name, module in model.named_modules():
         where = name or "the model"
-        if isinstance(module, torch.jit.ScriptModule):
+        if isinstance(module, torch.jit.ScriptModule) and _has_weights(module):
             raise UnsupportedModelError(
                 f"{where} is a TorchScript module, whose weights are frozen into a program. Pass the Python module."
             )
@@ -40,3 +40,13 @@ def check_supported(model: nn.Module, example: Any) -> None:
     mine, given = {p.device.type for p in model.parameters()}, {t.device.type for t in leaves(example)}
     if mine and given and not mine & given:
         raise DiscoveryError(f"the example is on {given.pop()} and the model on {mine.pop()}. Move one of them.")
+
+
+def _has_weights(program: torch.jit.ScriptModule) -> bool:
+    """Whether a compiled program holds weights: as parameters, or as matrices that freezing wrote into it."""
+    if any(True for _ in program.parameters()):
+        return True
+    graph = getattr(program, "inlined_graph", None)
+    constants = graph.findAllNodes("prim::Constant", recurse=True) if graph is not None else []
+    tensors = [node.t("value") for node in constants if node.hasAttribute("value") and node.kindOf("value") == "t"]
+    return any(t.is_floating_point() and t.dim() > 1 for t in tensors)

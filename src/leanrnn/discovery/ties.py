@@ -9,15 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leanrnn.discovery.labels import Factor, Flags, Labels, Value, expand_to, simplify
 
-__all__ = ["Ties", "across", "harden", "unify"]
+__all__ = ["Product", "Ties", "across", "harden", "unify"]
 
 Combine = Callable[[list[Flags]], Flags]
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """One sum of products: as many multiplications as its axes have indices together, so often."""
+
+    here: int
+    often: int
+    sizes: tuple[int, ...]
+    """Of all axes, summed over or not."""
+    factors: tuple[Factor, ...]
+    """Their labels; an axis without is as long whatever leaves."""
 
 
 @dataclass
@@ -38,7 +51,14 @@ class Ties:
     """What an operator does not take as zero."""
     implied: list[tuple[Labels, Labels, int]] = field(default_factory=list)
     blocks: list[Labels] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
+    """Every product of matrices, for what it costs."""
     _fixed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1024, np.bool_))
+
+    def said(self) -> list[list[Any]]:
+        """All that decides what can leave; what products cost does not."""
+        return [self.tied, self.pins, self.needs, self.readers, self.reads, self.carried, self.divisors, self.implied,
+                self.blocks]  # fmt: skip
 
     def fresh(self, size: int, reason: str | None = None) -> Labels:
         """New labels; with a ``reason`` they are fixed."""

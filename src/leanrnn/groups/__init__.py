@@ -1,15 +1,22 @@
 """Components and groups: which weights leave together, how large they are, and which components stay."""
 
+from leanrnn.groups.budget import Budget, Limits
+from leanrnn.groups.costs import Cost, Costs
 from leanrnn.groups.data import Held, Indices, Layer, Link, Masks, Place, Role, Strip
 from leanrnn.groups.groups import Groups, index_tensor, named_tensors
 from leanrnn.groups.keep import choose
 from leanrnn.groups.norms import alive, group_norms
+from leanrnn.groups.within import keep_within
 
 __all__ = [
+    "Budget",
+    "Cost",
+    "Costs",
     "Groups",
     "Held",
     "Indices",
     "Layer",
+    "Limits",
     "Link",
     "Masks",
     "Place",
@@ -19,5 +26,6 @@ __all__ = [
     "choose",
     "group_norms",
     "index_tensor",
+    "keep_within",
     "named_tensors",
 ]

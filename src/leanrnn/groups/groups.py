@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leanrnn.errors import GroupsError
+from leanrnn.groups.after import cut_layers
+from leanrnn.groups.costs import Costs
 from leanrnn.groups.data import Indices, Layer, Link, Place, Role, Strip, layer_from_data, layer_to_data
 
 __all__ = ["Groups", "Indices", "Layer", "Link", "Role", "Strip"]
@@ -48,6 +49,7 @@ class Groups:
         self.failed = False
         """Whether a width was offered and did not pass the proof."""
         self._model = model
+        self._costs: Costs | None = None
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
@@ -72,6 +74,17 @@ class Groups:
     def widths(self) -> dict[str, int]:
         """Width of every layer by name."""
         return {layer.name: layer.width for layer in self.layers}
+
+    @property
+    def costs(self) -> Costs:
+        """What the model costs at any widths: ``groups.costs.mult_adds.at(groups.widths)``."""
+        if self._costs is None:
+            raise GroupsError("these groups know no costs. They come from leanrnn.discover: discover again.")
+        return self._costs
+
+    @costs.setter
+    def costs(self, costs: Costs) -> None:
+        self._costs = costs
 
     @property
     def model(self) -> nn.Module:
@@ -147,12 +160,7 @@ class Groups:
 
     def cut(self, masks: Mapping[str, NDArray[np.bool_]]) -> tuple[Layer, ...]:
         """The layers as they are after the components outside ``masks`` were cut out of every tensor."""
-        kept = self.kept_positions(masks)
-        shapes: dict[str, list[int]] = {s.tensor: list(s.shape) for layer in self.layers for s in layer.strips}
-        for (tensor, axis), positions in kept.items():
-            shapes[tensor][axis] = len(positions)
-        held = self.kept_held(masks)
-        return tuple(_cut_layer(layer, masks[layer.name], kept, shapes, held) for layer in self.layers)
+        return cut_layers(self.layers, masks, self.kept_positions(masks), self.kept_held(masks))
 
     def to_json(self) -> str:
         """The groups as JSON text, without the model and the example."""
@@ -164,6 +172,7 @@ class Groups:
                 "remembered": self.remembered,
                 "notes": self.notes,
                 "reading": self.reading,
+                "costs": None if self._costs is None else self._costs.to_data(),
             }
         )
 
@@ -181,6 +190,8 @@ class Groups:
                 (module, tuple(path), tuple(of), axis) for module, path, of, axis in data["remembered"]
             ]
             groups.reading = str(data.get("reading", ""))
+            if data.get("costs"):
+                groups.costs = Costs.from_data(data["costs"])
         except (ValueError, KeyError, TypeError) as error:
             raise GroupsError(
                 f"this is not the JSON of leanrnn groups ({error}). Write it with groups.to_json()."
@@ -213,43 +224,14 @@ class Groups:
 
 
 def named_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter and buffer by name, shared ones under each of their names."""
+    """Every parameter and buffer by name, shared ones under each of their names; not what is inside of compiled
+    programs, where nothing can be cut."""
     found: dict[str, Tensor] = dict(model.named_buffers(remove_duplicate=False))
     found.update(model.named_parameters(remove_duplicate=False))
-    return found
+    programs = [f"{name}." for name, module in model.named_modules() if isinstance(module, torch.jit.ScriptModule)]
+    return {name: tensor for name, tensor in found.items() if not name.startswith(tuple(programs))}
 
 
 def index_tensor(positions: Indices, device: torch.device) -> Tensor:
     """Positions as an index tensor on ``device``."""
     return torch.from_numpy(np.ascontiguousarray(positions)).to(device)
-
-
-def _cut_layer(
-    layer: Layer,
-    mask: NDArray[np.bool_],
-    kept: Mapping[tuple[str, int], Indices],
-    shapes: Mapping[str, list[int]],
-    kept_held: Mapping[Place, tuple[int, Indices]],
-) -> Layer:
-    renumbered = np.cumsum(mask) - 1
-    strips = []
-    for strip in layer.strips:
-        stay = np.arange(strip.shape[strip.axis]) if (strip.tensor, strip.axis) not in kept else None
-        stay = kept[strip.tensor, strip.axis] if stay is None else stay
-        # A position may also leave with a component of another layer (a flattened product of two widths).
-        use = mask[strip.components] & np.isin(strip.positions, stay)
-        positions = np.searchsorted(stay, strip.positions[use])
-        components = renumbered[strip.components[use]]
-        strips.append(replace(strip, positions=positions, components=components, shape=tuple(shapes[strip.tensor])))
-    held = []
-    for item in layer.held:
-        _, stay = kept_held.get((item.module, item.path), (item.length, np.arange(item.length)))
-        use = mask[item.components]
-        positions = np.searchsorted(stay, item.positions[use])
-        held.append(replace(item, length=len(stay), positions=positions, components=renumbered[item.components[use]]))
-    # Callers go on handing in states of the first width, which recurrent modules accept.
-    given = [
-        replace(g, positions=g.positions[mask[g.components]], components=renumbered[g.components[mask[g.components]]])
-        for g in layer.given
-    ]
-    return replace(layer, width=int(mask.sum()), strips=tuple(strips), held=tuple(held), given=tuple(given))

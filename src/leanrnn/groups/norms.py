@@ -8,7 +8,7 @@ additions is not: replicas of a model stay bit-identical.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,9 +19,11 @@ from torch import Tensor
 
 from leanrnn.groups.groups import Groups, Indices, Layer, Strip, index_tensor
 
-__all__ = ["Biases", "Entry", "GroupIndex", "alive", "counting", "group_norms", "is_weight"]
+__all__ = ["Biases", "Entry", "GroupIndex", "alive", "counting", "group_norms", "is_weight", "norm_shares"]
 
 Wanted = Callable[[Layer, Strip], bool]
+Block = tuple[int, int, Tensor]
+"""Rows of a tensor, from and up to, with numbers of its shape."""
 Biases = bool | Literal["needed"]
 """Whether biases are meant too: all, none, or those of layers that are only dead when their biases are zero."""
 
@@ -74,11 +76,22 @@ class GroupIndex:
 
     def squares(self) -> Tensor:
         """Sum of squares of every group."""
-        return self._reduce(lambda block, out: torch.mul(block, block, out=out), torch.sum, torch.Tensor.add_)
+        return self._reduce(self._filled(lambda block, out: torch.mul(block, block, out=out)), torch.sum, Tensor.add_)
 
     def largest(self) -> Tensor:
         """Largest magnitude in every group: zero only where every element is exactly zero."""
-        return self._reduce(lambda block, out: torch.abs(block, out=out), torch.amax, _maximum_)
+        return self._reduce(self._filled(lambda block, out: torch.abs(block, out=out)), torch.amax, _maximum_)
+
+    def slopes(self, only: Container[Tensor] | None = None) -> Tensor:
+        """Sum of weight times gradient of every group: the derivative by a factor on all its places at once.
+        Parameters without a gradient, or not in ``only``, add nothing."""
+
+        def products(entry: Entry) -> Iterator[Block]:
+            tensor = entry.tensor
+            if tensor.grad is not None and (only is None or tensor in only):
+                yield from _products(tensor.detach(), tensor.grad, self.dtype)
+
+        return self._reduce(products, torch.sum, Tensor.add_)
 
     def spread(self, values: Tensor, fill: float) -> Tensor:
         """A number per group to its places in the flat vector, ``fill`` elsewhere; a row per group of a place."""
@@ -130,17 +143,20 @@ class GroupIndex:
                 return False
         return True
 
+    def _filled(self, prepare: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Entry], Iterator[Block]]:
+        return lambda entry: _blocks(entry.tensor, self.dtype, prepare)
+
     @torch.no_grad()
     def _reduce(
         self,
-        prepare: Callable[[Tensor, Tensor], Tensor],
+        blocks: Callable[[Entry], Iterator[Block]],
         reduce: Callable[..., Tensor],
         merge: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
         # One place more than there are positions: the padding of the tables points at this zero.
         flat = torch.zeros(self._size + 1, dtype=self.dtype, device=self.device)
         for entry in self.entries:
-            for lo, hi, block in _blocks(entry.tensor, self.dtype, prepare):
+            for lo, hi, block in blocks(entry):
                 for axis, span in zip(entry.axes, entry.spans, strict=True):
                     others = [d for d in range(block.dim()) if d != axis]
                     part = reduce(block, dim=others) if others else block
@@ -169,6 +185,15 @@ def group_norms(groups: Groups) -> dict[str, Tensor]:
     return index.by_layer(index.squares().sqrt())
 
 
+def norm_shares(groups: Groups) -> dict[str, NDArray[np.float64]]:
+    """The part of its layer's squared norm that every group has, by layer: these parts add up to 1 in every layer. ::
+
+    norm_shares(groups)["rnn"].sum()  # 1.0
+    """
+    squares = {name: norms.double().square().cpu().numpy() for name, norms in group_norms(groups).items()}
+    return {name: each / max(float(each.sum()), np.finfo(np.float64).tiny) for name, each in squares.items()}
+
+
 def alive(groups: Groups) -> dict[str, NDArray[np.bool_]]:
     """Per layer, which components are not dead. Dead: every weight of the group is exactly zero, and every bias as
     well where the value itself is read (``layer.needs_zero_bias``). ::
@@ -192,18 +217,30 @@ def _padded(keys: Indices, values: Indices, rows: int, fill: int) -> Indices:
     return table
 
 
-def _blocks(
-    tensor: Tensor, dtype: torch.dtype, prepare: Callable[[Tensor, Tensor], Tensor]
-) -> Iterator[tuple[int, int, Tensor]]:
-    """Prepared slabs of ``tensor`` along its first axis, small enough to stay in cache; one scratch serves them all."""
+def _blocks(tensor: Tensor, dtype: torch.dtype, prepare: Callable[[Tensor, Tensor], Tensor]) -> Iterator[Block]:
+    """Prepared slabs of ``tensor``."""
+    for lo, hi, out in _slabs(tensor, dtype):
+        block = tensor[lo:hi]
+        # Narrow floats are widened before they are squared, not after; of a complex number the magnitude counts.
+        real = torch.abs(block, out=out) if block.is_complex() else block if block.dtype == dtype else out.copy_(block)
+        yield lo, hi, prepare(real, out)
+
+
+def _products(tensor: Tensor, grad: Tensor, dtype: torch.dtype) -> Iterator[Block]:
+    """Slabs of weight times gradient."""
+    grad = grad if grad.layout == torch.strided else grad.to_dense()
+    for lo, hi, out in _slabs(tensor, dtype):
+        block, slope = tensor[lo:hi], grad[lo:hi]
+        yield lo, hi, (block.conj() * slope).real if block.is_complex() else out.copy_(block).mul_(slope)
+
+
+def _slabs(tensor: Tensor, dtype: torch.dtype) -> Iterator[Block]:
+    """Scratch for slabs along the first axis, small enough to stay in cache; one serves them all."""
     rows = max(1, _block_size(tensor.device) * tensor.shape[0] // max(1, tensor.numel()))
     scratch = tensor.new_empty((min(rows, tensor.shape[0]), *tensor.shape[1:]), dtype=dtype)
     for lo in range(0, tensor.shape[0], rows):
-        block = tensor[lo : lo + rows]
-        out = scratch[: block.shape[0]]
-        # Narrow floats are widened before they are squared, not after; of a complex number the magnitude counts.
-        real = torch.abs(block, out=out) if block.is_complex() else block if block.dtype == dtype else out.copy_(block)
-        yield lo, lo + block.shape[0], prepare(real, out)
+        hi = min(lo + rows, tensor.shape[0])
+        yield lo, hi, scratch[: hi - lo]
 
 
 def _block_size(device: torch.device) -> int:

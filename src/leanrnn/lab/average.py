@@ -33,8 +33,8 @@ def update_(average: nn.Module, model: nn.Module, keep: float) -> None:
     update_(average, model, 0.999)  # after every step of the optimizer
     """
     pairs = zip(average.parameters(), model.parameters(), strict=True)
-    kept, now = zip(*((a, p) for a, p in pairs if p.requires_grad), strict=True)
-    torch._foreach_lerp_(kept, now, 1 - keep)
+    mean, now = zip(*((a, p) for a, p in pairs if p.requires_grad), strict=True)
+    torch._foreach_lerp_(mean, now, 1 - keep)
 
 
 def stored(average: nn.Module) -> dict[str, Tensor]:

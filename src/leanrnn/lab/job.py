@@ -52,6 +52,8 @@ class Job(Generic[Model]):
     about: dict[str, Any]
     """What a file of the model says of itself."""
     sparsifier: leanrnn.Sparsifier | None = None
+    teacher: leanrnn.Teacher | None = None
+    """What is asked beside the labels, if anything."""
     average: Model | None = None
     """Its weights, averaged over the last steps."""
     total: float = 0.0

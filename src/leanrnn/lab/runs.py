@@ -164,9 +164,9 @@ class Run:
         before, now = _flat(defaults) | _flat(_read_json(path)), _flat(settings)
         differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
         if differing:
-            told = "; ".join(f"{key} was {before.get(key)!r} and is {now.get(key)!r}" for key in differing)
+            differences = "; ".join(f"{key} was {before.get(key)!r} and is {now.get(key)!r}" for key in differing)
             raise RunError(
-                f"{self.folder} holds a run with other settings: {told}. Name another folder with --out, "
+                f"{self.folder} holds a run with other settings: {differences}. Name another folder with --out, "
                 "or use the settings it was begun with."
             )
 

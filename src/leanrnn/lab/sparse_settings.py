@@ -37,6 +37,11 @@ class SparseSettings:
     precision: Precision = "float32"
     """Of products of matrices in training; bfloat16 is faster where a processor has it. All else stays float32."""
 
+    taught: float = 0.5
+    """Weight of the teacher in the loss, in runs that have one (--teacher); the labels have the rest."""
+    temperature: float = 1.0
+    """Scores of both models are divided by it before the teacher is compared with."""
+
     strength: float = 0.0
     """Weight of the penalty; 0 is a dense run."""
     mode: Literal["loss", "gradient", "proximal"] = "loss"
@@ -66,12 +71,14 @@ class SparseSettings:
 
     def __post_init__(self) -> None:
         check_at_least_one(self, "batch")
-        check_positive(self, "rate")
+        check_positive(self, "rate", "temperature")
         check_not_negative(
             self, "strength", "threshold", "group_threshold", "ramp", "penalised", "afterwards", "compact"
         )
         if not 0 < self.keep <= 1:
             raise ConfigError(f"keep is {self.keep}. Give a probability above 0; 1 is no dropout.")
+        if not 0 <= self.taught <= 1:
+            raise ConfigError(f"taught is {self.taught}. Give the teacher's part of the loss, from 0 to 1.")
         if not 0 <= self.average < 1:
             raise ConfigError(f"average is {self.average}. Give a part below 1; 0 is no average.")
 

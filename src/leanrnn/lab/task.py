@@ -66,8 +66,8 @@ class Task(Protocol):
         """The data; ``tell`` is called with what is done, how much of it, and how much there is."""
 
     def train(
-        self, config: Any, data: Any, run: Run, /, *, start: Path | None, device: str, save_seconds: float,
-        stopped: Callable[[], bool],
+        self, config: Any, data: Any, run: Run, /, *, start: Path | None, teacher: Path | None, device: str,
+        save_seconds: float, stopped: Callable[[], bool],
     ) -> Iterator[Event]:  # fmt: skip
         """Train to the end, or until it is stopped."""
 

@@ -12,11 +12,11 @@ __all__ = ["Cell", "GRUCell", "LSTMCell", "RNNCell"]
 
 
 class Cell(nn.RNNCellBase):
-    """What the three cells share: memory of former widths."""
+    """What the three cells share: former widths."""
 
     former: Former | None = None
 
-    def remember(self, width: int, kept: Sequence[int]) -> None:
+    def accept(self, width: int, kept: Sequence[int]) -> None:
         """Accept states of ``width`` from now on, of which the positions ``kept`` are left."""
         self.former = compose(self.former or {}, width, kept)
 

@@ -60,7 +60,7 @@ class GroupNorm(nn.GroupNorm):
             blocks = x.reshape(x.size(0), len(self.counts), -1)
             done = self._normalised(blocks, self.counts[0]).reshape(x.shape)
         else:
-            # Channels stay in order, so each group is still one run of them.
+            # Channels stay in order, so each group is still one stretch of them.
             runs = torch.split_with_sizes(x, list(self.counts), dim=1)
             pairs = zip(runs, self.counts, strict=True)
             done = torch.cat([self._normalised(r.flatten(1).unsqueeze(1), n).reshape(r.shape) for r, n in pairs], dim=1)

@@ -77,7 +77,7 @@ class Recurrent(nn.RNNBase):
         self.hidden_size = _one_or_all(hidden)  # type: ignore[assignment]  # a tuple where torch has one number
         self.proj_size = _one_or_all(state) if self.proj_size else 0  # type: ignore[assignment]
 
-    def remember(self, part: int, slot: int, width: int, kept: Sequence[int]) -> None:
+    def accept(self, part: int, slot: int, width: int, kept: Sequence[int]) -> None:
         """Accept states of ``width`` from now on, of which the positions ``kept`` are left."""
         former = [list(p) for p in self.former] or [[{} for _ in self.slots] for _ in range(self.parts)]
         former[part][slot] = compose(former[part][slot], width, kept)
@@ -208,7 +208,7 @@ def widths_of(module: nn.RNNBase, part: int) -> tuple[int, ...]:
 
 
 def _registered(module: nn.RNNBase, slot: str, *names: str) -> Tensor:
-    """The first of these weights that is the module's own: under weight drop one is set anew in every run."""
+    """The first of these weights that is the module's own: under weight drop one is set anew in every call."""
     names = tuple(f"{name}{slot}" for name in names)
     own = [name for name in names if name in module._parameters or is_parametrized(module, name)]
     return cast(Tensor, getattr(module, (own or names)[0]))

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from leanrnn.groups.data import Place
@@ -17,6 +18,8 @@ _OWN = frozenset(vars(nn.Module()))
 
 def leaves_of(module: nn.Module) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Whatever stands in the attributes of a module itself, also in lists, mappings and plain objects in them."""
+    if isinstance(module, torch.jit.ScriptModule):  # what Python holds of a program are handles
+        return
     for name, value in vars(module).items():
         if name not in _OWN:
             yield from (((name, *path), leaf) for path, leaf in _inside(value, 2))

@@ -23,7 +23,7 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, to
 
 
 class Numbers(list[Tensor]):
-    """The numbers a run gave; ``run(model, example).choices``."""
+    """The numbers a call gave; ``run(model, example).choices``."""
 
     choices: Sequence[Tensor] = ()
     """Where the result is integers alone: what they were chosen from, which shows a difference long before they do."""

@@ -15,7 +15,7 @@ __all__ = ["copy_example", "copy_model"]
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """A deep copy, also of a model that holds results of its last run (a cached state, a computed weight), or whose
+    """A deep copy, also of a model that holds results of its last call (a cached state, a computed weight), or whose
     modules got a new ``forward`` that holds on to them."""
     memo: dict[int, Any] = {}
     functions: list[tuple[FunctionType, FunctionType]] = []

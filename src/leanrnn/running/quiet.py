@@ -21,16 +21,20 @@ def quiet(model: nn.Module) -> Iterator[None]:
     """Afterwards all tensors, attributes and modes of ``model`` and the random state are what they were before."""
     devices = {p.device for p in model.parameters() if p.device.type in ("cuda", "xpu")}
     kind = next(iter(devices)).type if devices else "cuda"
-    saved = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in model.modules()]
-    written = [b for *_, buffers in saved for b in buffers.values() if b is not None]
+    # A compiled program cannot be given other tensors: what is in its own may change, and is set back.
+    python = [m for m in model.modules() if not isinstance(m, torch.jit.ScriptModule)]
+    saved = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in python]
+    written = list(model.buffers())
     written += attribute_tensors(model).values()
     values = {id(t): (t, t.detach().clone()) for t in written}
     lists = [(value, copy.copy(value)) for _, attributes, *_ in saved for value in attributes.values() if _fills(value)]
+    # What a prediction under inference_mode left in the model can be written to in that mode alone.
+    mode = torch.inference_mode(any(t.is_inference() for t in written) or torch.is_inference_mode_enabled())
     # cuDNN draws the dropout between layers inside one kernel, where no one can hold it still.
     fused = torch.backends.cudnn.flags(enabled=False) if devices and model.training else contextlib.nullcontext()
     try:
         indices = [d.index or 0 for d in devices if d.type == kind]
-        with torch.random.fork_rng(indices, device_type=kind), fused:
+        with torch.random.fork_rng(indices, device_type=kind), fused, mode:
             torch.manual_seed(0)
             yield
     finally:
@@ -46,7 +50,8 @@ def quiet(model: nn.Module) -> Iterator[None]:
             container.extend(before) if isinstance(container, list) else container.update(before)
         with torch.no_grad():
             for tensor, value in values.values():
-                tensor.copy_(value)
+                with torch.inference_mode(tensor.is_inference()):
+                    tensor.copy_(value)
 
 
 def _fills(value: Any) -> bool:
@@ -64,8 +69,8 @@ class Constant(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         if name == "native_dropout":
-            kept = 1 / (1 - args[1]) if args[2] is not False and args[1] < 1 else 1.0
-            return args[0] * kept, torch.ones_like(args[0], dtype=torch.bool)
+            scale = 1 / (1 - args[1]) if args[2] is not False and args[1] < 1 else 1.0
+            return args[0] * scale, torch.ones_like(args[0], dtype=torch.bool)
         result = func(*args, **(kwargs or {}))
         return _settled(name, result)
 

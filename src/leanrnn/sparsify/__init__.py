@@ -1,5 +1,6 @@
 """Training with a penalty, thresholds and compaction, from inside the optimizer's own step."""
 
+from leanrnn.sparsify.saliency import Saliency
 from leanrnn.sparsify.sparsifier import Sparsifier
 from leanrnn.sparsify.strength import Strength, constant, linear_ramp, off_from
 from leanrnn.sparsify.thresholds import ElementThreshold, GroupThreshold, choose_threshold
@@ -7,6 +8,7 @@ from leanrnn.sparsify.thresholds import ElementThreshold, GroupThreshold, choose
 __all__ = [
     "ElementThreshold",
     "GroupThreshold",
+    "Saliency",
     "Sparsifier",
     "Strength",
     "choose_threshold",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,28 +12,21 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from leanrnn.errors import GroupsError
+from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
-from leanrnn.penalties import PENALTIES, Penalty
+from leanrnn.penalties import Penalty
 from leanrnn.penalties.base import select
 from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_, distributed
-from leanrnn.sparsify.directions import Directions
-from leanrnn.sparsify.optimizers import (
-    check_parameters,
-    closure_then,
-    gradient_amounts,
-    parameters_of,
-    proximal_amounts,
-    unwrapped,
-)
-from leanrnn.sparsify.state import FORMAT, check_alike, restore_, saved, upgraded
+from leanrnn.sparsify.optimizers import check_parameters, closure_then, unwrapped
+from leanrnn.sparsify.penalised import Mode, Penalised
+from leanrnn.sparsify.state import FORMAT, check_alike, upgraded
 from leanrnn.sparsify.status import Status, layer_status
-from leanrnn.sparsify.strength import Strength, as_strength
-from leanrnn.sparsify.thresholds import Threshold, as_thresholds
+from leanrnn.sparsify.strength import Strength
+from leanrnn.sparsify.thresholds import Threshold
+from leanrnn.sparsify.way import Way
 
 __all__ = ["Sparsifier"]
-
-Mode = Literal["gradient", "proximal", "loss"]
 
 
 class Sparsifier:
@@ -74,11 +67,8 @@ class Sparsifier:
         penalty: str | Penalty = "group_lasso",
         mode: Mode = "gradient",
     ) -> None:
-        if mode not in ("gradient", "proximal", "loss"):
-            raise GroupsError(f"there is no mode {mode!r}. Choose gradient, proximal or loss.")
-        self.groups, self.mode = groups, mode
-        self.penalty, self.thresholds = _as_penalty(penalty, groups), as_thresholds(threshold)
-        self._strength = as_strength(strength)
+        self.groups = groups
+        self._way: Way = Penalised(groups, strength, threshold, penalty, mode)
         self.steps = 0
         """Optimizer steps seen so far."""
         self.optimizers: list[Optimizer] = []
@@ -86,17 +76,22 @@ class Sparsifier:
         self._handles: list[RemovableHandle] = []
         self._every = 0
         self._after_compaction: Callable[[Compaction], object] | None = None
-        self._past_cuts, self._directions = PastCuts(groups), Directions(groups)
+        self._past_cuts = PastCuts(groups)
 
     @property
     def strength(self) -> float:
         """The strength of the next step."""
-        return self._strength.at(self.steps, self.groups)
+        return self._way.strength(self.steps)
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """The penalty, if there is one."""
+        return self._way.penalty
 
     @property
     def touches(self) -> list[str]:
         """Names of the parameters the thresholds may set to zero."""
-        return list(dict.fromkeys(name for threshold in self.thresholds for name in threshold.touches(self.groups)))
+        return self._way.touches()
 
     def attach(self, optimizer: Optimizer | Sequence[Optimizer], copies: Sequence[nn.Module] = ()) -> Sparsifier:
         """Act in every step of ``optimizer`` (or of several, if they share the parameters out among them).
@@ -125,15 +120,19 @@ class Sparsifier:
 
     def loss(self) -> Tensor:
         """The penalty at today's strength, to be added to the loss; only in mode "loss", so that it acts once."""
-        if self.mode != "loss":
-            raise GroupsError(f'the penalty already acts by mode {self.mode!r}. Build Sparsifier(..., mode="loss").')
-        return self.penalty.value() * self.strength
+        loss = self._way.loss(self.steps)
+        if loss is None:
+            raise GroupsError(
+                'the sparsifier already acts by itself. Build it with mode="loss" to add the penalty here.'
+            )
+        return loss
 
     def status(self) -> Status:
         """Widths, living components and norms per layer, and the penalty. Reads numbers back: not for every step."""
         with torch.no_grad():
-            penalty = self.strength * float(self.penalty.value())
-            return Status(self.steps, self.strength, penalty, layer_status(self.groups))
+            penalty = self.strength * float(self.penalty.value()) if self.penalty else 0.0
+            progress = self._way.progress(self.steps)
+            return Status(self.steps, self.strength, penalty, layer_status(self.groups), progress)
 
     def compact(self, every: int | None = None, after: Callable[[Compaction], object] | None = None) -> Compaction:
         """Cut dead components out of model, optimizer, gradients, copies and groups, in place, and train on.
@@ -162,17 +161,17 @@ class Sparsifier:
                     "Give compact(every=..., after=...) a function that wraps the model again."
                 )
             self._every, self._after_compaction = every, after
-        return self._compact()
+        return self._compact(choose(self.groups))
 
-    def _compact(self) -> Compaction:
-        groups, masks = self.groups, choose(self.groups)
+    def _compact(self, masks: Masks) -> Compaction:
+        groups = self.groups
         removed = {name: (~mask).nonzero()[0] for name, mask in masks.items()}
         if any(len(gone) for gone in removed.values()):
             cut_everywhere_(groups, masks, self.copies, self.optimizers)
-            self.penalty.cut_(masks)
+            self._way.cut_(masks)
             self._past_cuts.record(masks)
             groups.layers = groups.cut(masks)
-        self._strength.compacted(self.steps, groups)
+        self._way.compacted(self.steps)
         return Compaction(self.steps, removed, groups.widths)
 
     def cut_state(self, state: Any, layer: str | None = None) -> Any:
@@ -189,16 +188,8 @@ class Sparsifier:
 
     def state_dict(self) -> dict[str, Any]:
         """Steps, settings, widths, and what penalty and strength have to keep, as plain data."""
-        return {
-            "format": FORMAT,
-            "steps": self.steps,
-            "strength": saved(self._strength),
-            "mode": self.mode,
-            "penalty": saved(self.penalty),
-            "threshold": [threshold.settings() for threshold in self.thresholds],
-            "every": self._every,
-            "widths": self.groups.widths,
-        }
+        own = {"format": FORMAT, "steps": self.steps, "way": self._way.kind}
+        return own | self._way.state_dict() | {"every": self._every, "widths": self.groups.widths}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where another sparsifier stopped: its count of steps, compaction by itself, penalty and strength.
@@ -208,42 +199,23 @@ class Sparsifier:
         """
         state = upgraded(state)
         check_alike(state, self.state_dict())
+        self._way.load_state_dict(state)
         self.steps, self._every = int(state["steps"]), int(state["every"])
-        restore_(self.penalty, state["penalty"])
-        restore_(self._strength, state["strength"])
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        """Before a step: the gradient of the penalty."""
-        if self.mode == "gradient" and self.strength:
-            act = partial(self._add_gradient, optimizer)
-            return closure_then(args, kwargs, act) or act()
-        return None
-
-    def _add_gradient(self, optimizer: Optimizer) -> None:
-        self.penalty.add_gradient_(gradient_amounts(optimizer, self.strength))
+        act = partial(self._way.before, self.steps, optimizer)
+        return closure_then(args, kwargs, act) or act()
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """After a step: the proximal step, the thresholds, and compaction when it is time for it."""
-        if self.mode == "proximal" and self.strength:
-            self.penalty.proximal_(proximal_amounts(optimizer, self.strength))
-        mine = parameters_of(optimizer)
-        self._directions.unit_(mine)
-        for threshold in self.thresholds:
-            threshold.apply_(self.groups, mine)
+        """What is done after a step, and compaction when it is time for it."""
+        self._way.after(self.steps, optimizer)
         if optimizer is not self.optimizers[-1]:
             return
         self.steps += 1
-        if self._every and self.steps % self._every == 0:
-            record = self._compact()
+        masks = self._way.due(self.steps)
+        if masks is None and self._every and self.steps % self._every == 0:
+            masks = choose(self.groups)
+        if masks is not None:
+            record = self._compact(masks)
             if record and self._after_compaction is not None:
                 self._after_compaction(record)
-
-
-def _as_penalty(penalty: str | Penalty, groups: Groups) -> Penalty:
-    """A name becomes the penalty of that name over the groups."""
-    if isinstance(penalty, Penalty):
-        return penalty
-    if penalty not in PENALTIES:
-        names = " or ".join(PENALTIES)
-        raise GroupsError(f"there is no penalty {penalty!r}. Choose {names}, or derive one from leanrnn.Penalty.")
-    return PENALTIES[penalty](groups)

@@ -9,8 +9,9 @@ from leanrnn.errors import GroupsError
 
 __all__ = ["FORMAT", "check_alike", "restore_", "saved", "upgraded"]
 
-FORMAT = 2
-"""2: penalty and strength have a state each. 1: both had a name or number only, beside sizes of groups."""
+FORMAT = 3
+"""3: there is more than one way to sparsify. 2: penalty and strength have a state each. 1: both had a name or number
+only, beside sizes of groups."""
 
 
 class Part(Protocol):
@@ -36,24 +37,22 @@ def restore_(part: Part, state: Mapping[str, Any]) -> None:
 
 def upgraded(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """A state of any format in today's."""
-    if state.get("format") != 1:
-        return state
-    new = {key: value for key, value in state.items() if key != "sizes"}
-    new["penalty"] = {"kind": state.get("penalty"), "state": {}}
-    new["strength"] = {"kind": "Schedule", "state": {}}
-    return new | {"format": 2}
+    new = dict(state)
+    if new.get("format") == 1:
+        new.pop("sizes", None)
+        new["penalty"] = {"kind": state.get("penalty"), "state": {}}
+        new |= {"strength": {"kind": "Schedule", "state": {}}, "format": 2}
+    return new | {"way": "penalty", "format": 3} if new.get("format") == 2 else new
 
 
 def check_alike(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Refuse a state that does not belong to a sparsifier whose own state is ``own``."""
-    if own.keys() - state.keys() or state["format"] > FORMAT:
+    if {"format", "way", "steps", "every", "widths"} - state.keys() or state["format"] > FORMAT:
         raise GroupsError("this is not the state of a sparsifier of this version. Use what state_dict() returned.")
+    if state["way"] != own["way"] or own.keys() - state.keys():
+        raise GroupsError(f"the state is of a sparsifier with a {state['way']}, this one has a {own['way']}.")
     if state["widths"] != own["widths"]:
         raise GroupsError(
             f"the state is of widths {state['widths']}, the model has {own['widths']}. "
             "Rebuild the model at the widths it was saved with (leanrnn.load), then load the state."
         )
-    there, here = ({"mode": s["mode"], "penalty": s["penalty"]["kind"]} for s in (state, own))
-    for key, value in there.items():
-        if value != here[key]:
-            raise GroupsError(f"the state is of {key} {value!r}, this one has {here[key]!r}. Build it alike.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.norms import alive, group_norms
 
-__all__ = ["LayerStatus", "Status", "layer_status"]
+__all__ = ["LayerStatus", "Progress", "Status", "layer_status"]
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -26,11 +27,28 @@ class LayerStatus:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far a budget is."""
+
+    phase: str
+    """``warm up``, ``shrink``, ``recover`` or ``over``."""
+    costs: Mapping[str, tuple[float, float]]
+    """By what the budget limits: what the model costs now, and the limit."""
+    fading: Mapping[str, int]
+    """By layer, how many components are on their way out."""
+
+    def __str__(self) -> str:
+        parts = [f"{name} {now:,.0f} of {limit:,.0f}" for name, (now, limit) in self.costs.items()]
+        return ", ".join([self.phase, *parts])
+
+
+@dataclass(frozen=True)
 class Status:
     """What :meth:`Sparsifier.status` returns. ``str(status)`` is one line, ``status.as_dict()`` is flat. ::
 
     print(sparsifier.status())
     # step 4000 strength 0.002 penalty 1.84 | rnn.l0 169/200 norms 0 0.4 1.1 | rnn.l1 180/200 norms 0 0.6 1.3
+    # step 6000 shrink, mult_adds 412,000 of 260,000 | rnn.l0 104/104 norms 0.9 1.4 2.2 | ...
     """
 
     step: int
@@ -38,9 +56,12 @@ class Status:
     penalty: float
     """Strength times the value of the penalty: what the loss has on top."""
     layers: tuple[LayerStatus, ...]
+    progress: Progress | None = None
+    """How far the budget is, if there is one."""
 
     def __str__(self) -> str:
-        head = f"step {self.step} strength {self.strength:.3g} penalty {self.penalty:.4g}"
+        aim = f"strength {self.strength:.3g} penalty {self.penalty:.4g}" if self.progress is None else self.progress
+        head = f"step {self.step} {aim}"
         parts = [
             f"{la.name} {la.alive}/{la.width} norms {la.norms[0]:.2g} {la.norms[2]:.2g} {la.norms[4]:.2g}"
             for la in self.layers
@@ -50,6 +71,8 @@ class Status:
     def as_dict(self) -> dict[str, float]:
         """Flat names and numbers, as loggers want them: ``{"step": ..., "rnn.l0/alive": ..., ...}``."""
         found: dict[str, float] = {"step": self.step, "strength": self.strength, "penalty": self.penalty}
+        for name, (now, limit) in self.progress.costs.items() if self.progress else ():
+            found |= {f"cost/{name}": now, f"budget/{name}": limit}
         for layer in self.layers:
             found |= {f"{layer.name}/width": layer.width, f"{layer.name}/alive": layer.alive}
             found |= {f"{layer.name}/norm_q{int(100 * q)}": n for q, n in zip(QUANTILES, layer.norms, strict=True)}

@@ -38,9 +38,9 @@ _LENGTHS: dict[type[nn.Module], tuple[tuple[str, str, int], ...]] = {
 def refit_(module: nn.Module, kept: Kept, plain: bool) -> None:
     """Bring the attributes and, where needed, the class of ``module`` in line with its cut tensors; a module with a
     method ``after_cut`` does so itself."""
-    told = getattr(module, "after_cut", None)
-    if callable(told):
-        return cast(None, told(functools.partial(kept, module), plain))
+    hook = getattr(module, "after_cut", None)
+    if callable(hook):
+        return cast(None, hook(functools.partial(kept, module), plain))
     for cls in type(module).__mro__:
         if cls in _SPECIAL:
             return _SPECIAL[cls](module, kept, plain)
@@ -76,7 +76,7 @@ def _recurrent(module: Any, kept: Kept, plain: bool) -> None:
         cell = kept(module, f"weight_hr{slot}", 1) if module.proj_size else state
         for part, cut in enumerate((state, cell)[: module.parts]):
             if cut is not None:
-                module.remember(part, index, *cut)
+                module.accept(part, index, *cut)
     module.refit_()
     module._init_flat_weights()
     if plain:
@@ -84,7 +84,7 @@ def _recurrent(module: Any, kept: Kept, plain: bool) -> None:
 
 
 def _first_gate(module: Any, rows: tuple[int, Sequence[int]] | None) -> tuple[int, Sequence[int]] | None:
-    """Which units stay, told by the rows of one gate, where the recurrent weight is not the module's own."""
+    """Which units stay, by the rows of one gate, where the recurrent weight is not the module's own."""
     if rows is None or module.proj_size:
         return None
     width = rows[0] // layers.GATES[module.mode]
@@ -112,7 +112,7 @@ def _cell(module: Any, kept: Kept, plain: bool) -> None:
     module.input_size, module.hidden_size = module.weight_ih.size(1), module.weight_hh.size(1)
     cut = kept(module, "weight_hh", 1)
     if cut is not None and isinstance(module, layers.Cell):
-        module.remember(*cut)
+        module.accept(*cut)
     if plain:
         plain_(module)
 

@@ -101,7 +101,8 @@ def _cases(zeroed: nn.Module, example: Any) -> Iterator[_Case]:
 
 
 def _run(model: nn.Module, example: Any, training: bool) -> Numbers:
-    modes = {module: module.training for module in model.modules()}
+    # A program that was frozen has no mode any more.
+    modes = {module: module.training for module in model.modules() if hasattr(module, "training")}
     try:
         # A module that was frozen in evaluation mode stays in it.
         return run(model if training else model.eval(), example)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from leanrnn.errors import LeanRNNError, ShrinkError
+from leanrnn.errors import GroupsError, LeanRNNError, ShrinkError
+from leanrnn.groups.budget import Budget
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
+from leanrnn.groups.norms import norm_shares
+from leanrnn.groups.within import keep_within
 from leanrnn.running.copies import copy_model
 from leanrnn.running.user_line import user_line
 from leanrnn.surgery.cut import cut_
@@ -29,6 +33,8 @@ def shrink(
     keep: Mapping[str, Sequence[int] | Indices] | None = None,
     ratio: float | Mapping[str, float] | None = None,
     keep_widths: Mapping[str, int] | None = None,
+    budget: Budget | None = None,
+    scores: Mapping[str, Any] | None = None,
     round_to: int = 1,
     verify: bool = True,
     example: Any = None,
@@ -40,11 +46,16 @@ def shrink(
 
         small = leanrnn.shrink(model, groups)
         small = leanrnn.shrink(model, groups, ratio=0.5, round_to=8)
+        small = leanrnn.shrink(model, groups, budget=leanrnn.Budget(mult_adds="25%"))
 
     Arguments:
         keep: indices that stay, by layer name; a layer not named keeps all.
         ratio: share to drop, smallest norms first; one number or one a layer.
         keep_widths: number that stays, largest norms first, by layer name.
+        budget: what the smaller model may cost. What is worth least for what it costs goes.
+        scores: what every component is worth to a budget, arrays by layer name, comparable between layers. Without
+            them: the part of its layer's squared norm that a component's group has, so that all layers together are
+            worth the same, however large their weights are.
         round_to: round the kept number up to a multiple, by adding the largest of the others back.
         verify: compare with the zeroed model, in evaluation mode, in training mode too if the model is in it, and on
             longer and larger inputs where the model takes them; :class:`ShrinkError` if they differ.
@@ -52,7 +63,17 @@ def shrink(
     """
     bound = Groups(groups.layers).bind(model)
     bound.remembered = groups.remembered
+    if budget is None and scores is not None:
+        raise GroupsError("scores say what goes to hold a budget. Give budget= as well.")
     masks = choose(bound, keep, ratio, keep_widths, round_to)
+    if budget is not None:
+        if round_to != 1 or any(wish is not None for wish in (keep, ratio, keep_widths)):
+            raise GroupsError(
+                "a budget chooses the widths. Leave keep, ratio and keep_widths out, and give round_to in it."
+            )
+        masks = keep_within(budget.limits(groups), norm_shares(bound) if scores is None else scores)
+        if all(mask.all() for mask in masks.values()):
+            warnings.warn("the model is within the budget as it is: nothing was cut.", stacklevel=2)
     example = groups.example if example is None else example
     if not verify:
         small = copy_model(model)

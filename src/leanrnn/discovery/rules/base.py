@@ -146,7 +146,7 @@ def fixed_axes(ties: Ties, shape: Sequence[int], axes: Sequence[int] | None, rea
     return tuple(fixed(ties, shape, a, reason) for a in chosen if a < len(shape))
 
 
-def hold(call: Call, value: Value, axes: Sequence[int], reason: str) -> Value:
+def pin_axes(call: Call, value: Value, axes: Sequence[int], reason: str) -> Value:
     """What is left of a value along whose ``axes`` nothing can leave: its labels on the other axes."""
     value = across(call.ties, value, axes)
     call.ties.pin_value(value, axes, reason)
@@ -155,7 +155,7 @@ def hold(call: Call, value: Value, axes: Sequence[int], reason: str) -> Value:
 
 def summed(call: Call, value: Value, axes: Sequence[int]) -> Value:
     """What is left of a value after a sum over ``axes``: exact as long as what leaves along them is zero."""
-    kept = []
+    spared = []
     for factor in value.factors:
         if factor.main & set(axes):
             call.ties.need_zero(
@@ -163,8 +163,8 @@ def summed(call: Call, value: Value, axes: Sequence[int]) -> Value:
             )
             call.ties.collapse(factor, [a for a in factor.axes if a not in axes])
         else:
-            kept.append(factor)
-    return replace(value, factors=tuple(kept))
+            spared.append(factor)
+    return replace(value, factors=tuple(spared))
 
 
 def unsure(factor: Factor) -> Factor:

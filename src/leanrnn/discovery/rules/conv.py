@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from leanrnn.discovery.labels import Factor, Value, take
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule
+from leanrnn.discovery.rules.base import Call, fixed_axes, pin_axes, rule
 from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.matmul import product
 from leanrnn.discovery.rules.pointwise import _ADD, pointwise_values
-from leanrnn.discovery.ties import Ties
+from leanrnn.discovery.ties import Product, Ties
 
 __all__ = ["fold"]
 
@@ -30,12 +31,15 @@ def _convolution(call: Call) -> Value:
     kernel = _channels(call, weight, (0, 1), _WINDOW)
     transposed, groups = bool(call.get("transposed", False)), int(call.get("groups", 1))
     shape = (value.shape[0], *call.shape[1:2], *plain.shape[2:])
+    # A window at every place it is laid on, and for every group once.
+    laid = value.shape if transposed else call.shape
+    often = groups * math.prod(weight.shape[a] * laid[a] for a in slid)
     if groups == 1:
-        total = product(call, plain, kernel, _names(len(still), transposed), shape)
+        total = product(call, plain, kernel, _names(len(still), transposed), shape, often)
     elif groups == value.shape[1] and (not transposed or kernel.shape[1] == 1):
-        total = _depthwise(call, plain, kernel, shape)
+        total = _depthwise(call, plain, kernel, shape, often // groups)
     else:
-        total = _grouped(call, plain, kernel, groups, transposed, shape)
+        total = _grouped(call, plain, kernel, groups, transposed, shape, often)
     to = {i: a for i, a in enumerate((0, 1, *still))}
     new = fixed_axes(call.ties, call.shape, slid, _LENGTH)
     result = Value(call.shape, tuple(f.moved(to) for f in total.factors) + new, total.zero)
@@ -68,24 +72,29 @@ def _channels(call: Call, value: Value, axes: Sequence[int], reason: str) -> Val
     """A value without the axes that a convolution slides over."""
     others = [a for a in range(value.ndim) if a not in axes]
     to = {a: i for i, a in enumerate(axes)}
-    factors = tuple(f.moved(to) for f in hold(call, value, others, reason).factors)
+    factors = tuple(f.moved(to) for f in pin_axes(call, value, others, reason).factors)
     return _same_role(call, value, Value(tuple(value.shape[a] for a in axes), factors, value.zero))
 
 
-def _depthwise(call: Call, value: Value, weight: Value, shape: tuple[int, ...]) -> Value:
+def _depthwise(call: Call, value: Value, weight: Value, shape: tuple[int, ...], often: int) -> Value:
     """One channel in, one or more out, which leave together."""
     weight_rows = tuple(f for f in weight.on(0) if f.axes == (0,))
     spread = take(_labelled(call.ties, value), 1, np.arange(value.shape[1]).repeat(shape[1] // value.shape[1]))
     rows = Value((shape[1], *(1 for _ in shape[2:])), weight_rows, weight.zero)
     call.ties.pin_value(weight, [1], "is the single channel of a depthwise convolution")
-    return pointwise_values(call.ties, [spread, rows], shape, [(0,), (1,)])
+    result = pointwise_values(call.ties, [spread, rows], shape, [(0,), (1,)])
+    call.ties.products.append(Product(call.ties.here, often, shape, result.factors))
+    return result
 
 
-def _grouped(call: Call, value: Value, weight: Value, groups: int, transposed: bool, shape: tuple[int, ...]) -> Value:
+def _grouped(
+    call: Call, value: Value, weight: Value, groups: int, transposed: bool, shape: tuple[int, ...], often: int
+) -> Value:
     """Channel k of each group leaves together with channel k of every other group, so that groups stay equal."""
     names = _names(len(shape) - 2, transposed)
     rows = _same_role(call, weight, fold(call.ties, weight, 0, groups))
-    once = product(call, fold(call.ties, value, 1, groups), rows, names, (shape[0], shape[1] // groups, *shape[2:]))
+    part = (shape[0], shape[1] // groups, *shape[2:])
+    once = product(call, fold(call.ties, value, 1, groups), rows, names, part, often)
     return take(_labelled(call.ties, once), 1, np.tile(np.arange(once.shape[1]), groups))
 
 
@@ -121,6 +130,7 @@ def _conv_tbc(call: Call) -> Value:
     """Time, batch, channels; the weight is window, channels in, channels out."""
     value = _channels(call, call["self"], (1, 2), _SLID)
     weight = _channels(call, call["weight"], (1, 2), _WINDOW)
-    total = product(call, value, weight, "nc,co->no", (value.shape[0], call.shape[2]))
+    often = call["weight"].shape[0] * call.shape[0]
+    total = product(call, value, weight, "nc,co->no", (value.shape[0], call.shape[2]), often)
     factors = tuple(f.moved({0: 1, 1: 2}) for f in total.factors) + fixed_axes(call.ties, call.shape, [0], _LENGTH)
     return pointwise_values(call.ties, [Value(call.shape, factors, total.zero), call["bias"]], call.shape, _ADD)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from leanrnn.discovery.labels import Factor, Value, broadcast, reshape, take
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, seen_whole, unsure, unsure_value
+from leanrnn.discovery.rules.base import Call, fixed_axes, pin_axes, rule, seen_whole, unsure, unsure_value
 from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import _ADD, Zeros, pointwise_values
 from leanrnn.discovery.ties import harden
@@ -19,7 +19,7 @@ _BY_DATA = "is indexed by data"
 
 
 def _without(call: Call, value: Value, axes: Sequence[int]) -> Value:
-    return hold(call, value, axes, _BY_DATA)
+    return pin_axes(call, value, axes, _BY_DATA)
 
 
 def _resized(value: Value, axes: Sequence[int], sizes: Sequence[int]) -> Value:
@@ -39,9 +39,9 @@ def _index_select(call: Call) -> Value:
     dim = value.axis(call["dim"])
     if index.numbers is not None:
         return take(value, dim, index.numbers)
-    kept = _without(call, value, [dim])
+    spared = _without(call, value, [dim])
     chosen = tuple(unsure(f).moved({0: dim}) for f in index.factors) if value.ndim and index.ndim else ()
-    return Value(call.shape, kept.factors + chosen, value.zero)
+    return Value(call.shape, spared.factors + chosen, value.zero)
 
 
 @rule("aten.gather", kind=Kind.STATE)
@@ -79,16 +79,16 @@ def _index(call: Call) -> Value:
     used, front, new, masked = _places(call, value)
     left = [a for a in range(value.ndim) if a not in used]
     to = {a: i if i < front else i + new for i, a in enumerate(left)}
-    kept = tuple(f.moved(to) for f in _without(call, value, used).factors)
+    spared = tuple(f.moved(to) for f in _without(call, value, used).factors)
     indices = [i for i in call["indices"] if i is not None]
     block = range(front, front + new)
     if masked:
         for index in indices:
             call.ties.pin_value(index, range(index.ndim), _BY_DATA)
-        return Value(call.shape, kept + _fixed(call, call.shape, block), value.zero)
+        return Value(call.shape, spared + _fixed(call, call.shape, block), value.zero)
     met = pointwise_values(call.ties, indices, tuple(call.shape[a] for a in block), [])
     chosen = tuple(f.moved({a: a + front for a in f.axes}) for f in met.factors)
-    return Value(call.shape, kept + chosen, value.zero)
+    return Value(call.shape, spared + chosen, value.zero)
 
 
 @rule("aten.index_put", "aten._index_put_impl", "aten._unsafe_index_put")
@@ -121,10 +121,10 @@ def _scatter(call: Call) -> Value:
     given = [v for v in (index, source) if isinstance(v, Value)]
     uneven = [a for a in range(value.ndim) if a != dim and {v.shape[a] for v in given} != {value.shape[a]}]
     axes = [dim, *uneven]
-    kept, *rest = (_resized(_without(call, v, axes), axes, (1,) * v.ndim) for v in (value, *given))
+    spared, *rest = (_resized(_without(call, v, axes), axes, (1,) * v.ndim) for v in (value, *given))
     zeros: Zeros = [(0, 2)] if source is not None else [(0,)] if call.get("value", 1) == 0 else []
     shape = tuple(1 if a in axes else n for a, n in enumerate(value.shape))
-    met = pointwise_values(call.ties, [kept, *(unsure_value(v) if v is rest[0] else v for v in rest)], shape, zeros)
+    met = pointwise_values(call.ties, [spared, *(unsure_value(v) if v is rest[0] else v for v in rest)], shape, zeros)
     return Value(value.shape, met.factors + _fixed(call, value.shape, axes), met.zero)
 
 
@@ -134,14 +134,14 @@ def _write_slices(call: Call) -> Value:
     value, index = call["self"], call["index"]
     call.ties.pin_value(index, range(index.ndim), _BY_DATA)
     dim = value.axis(call["dim"])
-    kept = _without(call, value, [dim])
+    spared = _without(call, value, [dim])
     source = call.get("source", call.get("value"))
     if isinstance(source, Value) and source.ndim == value.ndim:
         shape = tuple(1 if a == dim else n for a, n in enumerate(value.shape))
         rest = _resized(_without(call, source, [dim]), [dim], (1,) * source.ndim)
-        met = pointwise_values(call.ties, [_resized(kept, [dim], shape), rest], shape, _ADD)
+        met = pointwise_values(call.ties, [_resized(spared, [dim], shape), rest], shape, _ADD)
     else:
-        met = kept if source == 0 else unsure_value(kept)
+        met = spared if source == 0 else unsure_value(spared)
     return Value(value.shape, met.factors + _fixed(call, value.shape, [dim]), met.zero)
 
 
@@ -175,8 +175,8 @@ def _masked_select(call: Call) -> Value | list[Value]:
         return seen_whole(call)
     call.ties.pin_value(mask, range(rows), _BY_DATA)
     to = {a: a - rows + 1 for a in range(rows, len(shape))}
-    kept = tuple(f.moved(to) for f in _without(call, value, range(rows)).factors)
-    chosen = Value((call.shape[0] // size, *shape[rows:]), kept, value.zero)
+    spared = tuple(f.moved(to) for f in _without(call, value, range(rows)).factors)
+    chosen = Value((call.shape[0] // size, *shape[rows:]), spared, value.zero)
     chosen = replace(chosen, factors=(*chosen.factors, *_fixed(call, chosen.shape, [0])))
     return reshape(chosen, call.shape)
 
@@ -185,10 +185,10 @@ def _masked_select(call: Call) -> Value | list[Value]:
 def _pack(call: Call) -> list[Value]:
     """Time and batch become one axis; the others pass through."""
     value: Value = call["input"]
-    hold(call, call["lengths"], [0], "is packed")
-    kept = tuple(f.moved({a: a - 1 for a in f.axes}) for f in hold(call, value, [0, 1], "is packed").factors)
+    pin_axes(call, call["lengths"], [0], "is packed")
+    spared = tuple(f.moved({a: a - 1 for a in f.axes}) for f in pin_axes(call, value, [0, 1], "is packed").factors)
     first, *others = (fixed_axes(call.ties, s, [0], "is packed") for s in call.shapes)
-    data = Value(call.shapes[0], (*first, *kept), value.zero)
+    data = Value(call.shapes[0], (*first, *spared), value.zero)
     return [data, *(Value(s, f) for s, f in zip(call.shapes[1:], others, strict=True))]
 
 
@@ -221,8 +221,8 @@ def _search(call: Call) -> Value | list[Value]:
 
 @rule("aten.multinomial")
 def _multinomial(call: Call) -> Value:
-    kept = _without(call, call["self"], [call["self"].ndim - 1])
-    rows = tuple(unsure(f) for f in kept.factors)
+    spared = _without(call, call["self"], [call["self"].ndim - 1])
+    rows = tuple(unsure(f) for f in spared.factors)
     return Value(call.shape, rows + _fixed(call, call.shape, [len(call.shape) - 1]))
 
 

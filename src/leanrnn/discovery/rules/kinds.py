@@ -26,8 +26,8 @@ class Kind(Flag):
     SCAN = auto()
     """Goes along a sequence and carries something from step to step: what it is given is recurrent."""
     STEP = auto()
-    """Takes a step, or a run of steps, out of a sequence: two steps that meet later tell of a recurrence."""
-    RUN = auto()
+    """Takes a step, or a stretch of steps, out of a sequence: two steps that meet later tell of a recurrence."""
+    STRETCH = auto()
     """What it takes out may be longer than one step, and is then as little a state as what it was taken of."""
     STATE = auto()
     """The result may be a state whatever went in: one step of many, or a projection of what a cell made."""

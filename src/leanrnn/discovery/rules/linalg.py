@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, seen_whole, unsure_value
+from leanrnn.discovery.rules.base import Call, fixed_axes, pin_axes, rule, seen_whole, unsure_value
 from leanrnn.discovery.rules.pointwise import pointwise_values
 from leanrnn.discovery.ties import Ties
 
@@ -29,9 +29,9 @@ def _diagonal(call: Call) -> Value:
         new = pointwise_values(call.ties, sides, call.shape, [(i,) for i in range(len(sides))]).factors
     else:
         new = fixed_axes(call.ties, call.shape, [len(left)], "is a diagonal")
-        value = hold(call, value, dims, "is read along a diagonal")
-    kept = tuple(f.moved(to) for f in value.factors if not set(f.axes) & set(dims))
-    return Value(call.shape, kept + new, value.zero)
+        value = pin_axes(call, value, dims, "is read along a diagonal")
+    spared = tuple(f.moved(to) for f in value.factors if not set(f.axes) & set(dims))
+    return Value(call.shape, spared + new, value.zero)
 
 
 @rule("aten.diag_embed")
@@ -44,12 +44,12 @@ def _diag_embed(call: Call) -> Value:
     if int(call["offset"]) == 0 and all(f.axes == (last,) for f in value.on(last)):
         new = tuple(f.moved({last: d}) for d in dims for f in value.on(last))
     else:
-        value = hold(call, value, [last], "is laid on a diagonal")
+        value = pin_axes(call, value, [last], "is laid on a diagonal")
         new = ()
     if len(new) < 2:
         new = fixed_axes(call.ties, call.shape, dims, "is a diagonal")
-    kept = tuple(f.moved(dict(enumerate(left))) for f in value.factors if last not in f.axes)
-    return Value(call.shape, kept + new, value.zero)
+    spared = tuple(f.moved(dict(enumerate(left))) for f in value.factors if last not in f.axes)
+    return Value(call.shape, spared + new, value.zero)
 
 
 @rule("aten.tril", "aten.triu")
@@ -60,9 +60,9 @@ def _triangle(call: Call) -> Value:
     if int(call.get("diagonal", 0)) == 0 and _square(value, dims) and all(value.on(d) for d in dims):
         _tie_lines(call.ties, value, dims)
         return value
-    kept = hold(call, value, dims, f"is cut to a triangle by {call.name}")
+    spared = pin_axes(call, value, dims, f"is cut to a triangle by {call.name}")
     new = fixed_axes(call.ties, value.shape, dims, f"is cut to a triangle by {call.name}")
-    return Value(value.shape, kept.factors + new, value.zero)
+    return Value(value.shape, spared.factors + new, value.zero)
 
 
 def _tie_lines(ties: Ties, value: Value, dims: Sequence[int]) -> None:
@@ -87,7 +87,7 @@ def _matrices(call: Call) -> list[Value]:
     if not batch or any(v.ndim != values[0].ndim or v.shape[:-2] != batch for v in values):
         return seen_whole(call)
     n = len(batch)
-    rows = [Value(batch, hold(call, v, [n, n + 1], f"is seen whole by {call.name}").factors) for v in values]
+    rows = [Value(batch, pin_axes(call, v, [n, n + 1], f"is seen whole by {call.name}").factors) for v in values]
     met = unsure_value(pointwise_values(call.ties, rows, batch, []))
     results = []
     for shape in call.shapes:
@@ -105,5 +105,5 @@ def _cross(call: Call) -> Value:
     """The axis of length three is seen whole; the others are independent."""
     met = pointwise_values(call.ties, [call["self"], call["other"]], call.shape, [(0,), (1,)])
     dim = met.axis(int(call.get("dim", -1)))
-    kept = hold(call, met, [dim], "is crossed")
-    return Value(call.shape, kept.factors + fixed_axes(call.ties, call.shape, [dim], "is crossed"), met.zero)
+    spared = pin_axes(call, met, [dim], "is crossed")
+    return Value(call.shape, spared.factors + fixed_axes(call.ties, call.shape, [dim], "is crossed"), met.zero)

@@ -15,12 +15,12 @@ __all__ = ["product"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def product(call: Call, left: Value, right: Value, names: str, shape: tuple[int, ...]) -> Value:
-    """``left`` times ``right`` in einsum's letters."""
+def product(call: Call, left: Value, right: Value, names: str, shape: tuple[int, ...], often: int = 1) -> Value:
+    """``left`` times ``right`` in einsum's letters, taken so often."""
     a, rest = names.split(",")
     b, out = rest.split("->")
     weights = [call.is_weight(left), call.is_weight(right)]
-    return contract(call.ties, [(left, a), (right, b)], out, shape, weights)
+    return contract(call.ties, [(left, a), (right, b)], out, shape, weights, often)
 
 
 @rule("aten.mm", "aten._int_mm", kind=Kind.PRODUCT | Kind.STATE)

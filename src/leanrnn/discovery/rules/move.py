@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from leanrnn.discovery.labels import Value, broadcast, permute, reshape, take
-from leanrnn.discovery.rules.base import Call, axes_of, fixed, fixed_axes, hold, rule, written
+from leanrnn.discovery.rules.base import Call, axes_of, fixed, fixed_axes, pin_axes, rule, written
 from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import pin_stretched
 
@@ -33,8 +33,8 @@ def _view_dtype(call: Call) -> Value:
     if value.shape == tuple(call.shape) or not value.factors:
         return value
     last, reason = value.ndim - 1, "is read as numbers of another size"
-    kept = hold(call, value, [last], reason)
-    return replace(kept, factors=(*kept.factors, fixed(call.ties, call.shape, last, reason)))
+    spared = pin_axes(call, value, [last], reason)
+    return replace(spared, factors=(*spared.factors, fixed(call.ties, call.shape, last, reason)))
 
 
 def _drop_partners(call: Call, value: Value) -> Value:
@@ -45,7 +45,7 @@ def _drop_partners(call: Call, value: Value) -> Value:
 
 
 def _note_blocks(call: Call, value: Value) -> Value:
-    """A split axis must stay rectangular: remember the block, it is decided when all ties are known."""
+    """A split axis must stay rectangular: note the block, it is decided when all ties are known."""
     for factor in value.factors:
         if len(factor.main) > 1 and call.ties.loose(factor.labels):
             order = [i for i, a in enumerate(factor.axes) if a in factor.main]
@@ -153,8 +153,8 @@ def _roll(call: Call) -> Value:
     """What leaves would move the seam."""
     value: Value = call["self"]
     dims = axes_of(value, call.get("dims"))
-    kept = hold(call, value, dims, "is rolled")
-    return replace(kept, factors=kept.factors + fixed_axes(call.ties, value.shape, dims, "is rolled"))
+    spared = pin_axes(call, value, dims, "is rolled")
+    return replace(spared, factors=spared.factors + fixed_axes(call.ties, value.shape, dims, "is rolled"))
 
 
 @rule("aten.repeat")
@@ -184,5 +184,5 @@ def _as_real(call: Call) -> Value:
 @rule("aten.view_as_complex")
 def _as_complex(call: Call) -> Value:
     value: Value = call["self"]
-    kept = hold(call, value, [value.ndim - 1], "is a real or imaginary part")
-    return Value(call.shape, kept.factors, value.zero)
+    spared = pin_axes(call, value, [value.ndim - 1], "is a real or imaginary part")
+    return Value(call.shape, spared.factors, value.zero)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leanrnn.discovery.labels import Value
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, unsure_value
+from leanrnn.discovery.rules.base import Call, fixed_axes, pin_axes, rule, unsure_value
 from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import pointwise_values
 
@@ -34,8 +34,8 @@ def _affine(call: Call, value: Value, weight: Value | None, bias: Value | None, 
 
 def _averaged(call: Call, value: Value, axes: Sequence[int]) -> Value:
     """The value with labels that cannot leave on the axes over which a norm averages."""
-    kept = hold(call, value, axes, _MEAN)
-    return Value(value.shape, kept.factors + fixed_axes(call.ties, value.shape, axes, _MEAN), value.zero)
+    spared = pin_axes(call, value, axes, _MEAN)
+    return Value(value.shape, spared.factors + fixed_axes(call.ties, value.shape, axes, _MEAN), value.zero)
 
 
 def _statistics(call: Call, value: Value, axes: Sequence[int]) -> list[Value]:
@@ -78,9 +78,9 @@ def _layer_norm(call: Call) -> list[Value]:
     weight, bias = call.get("weight"), call.get("bias")
     if weight is None or len(axes) > 1:
         for vector in (v for v in (weight, bias) if v is not None):
-            hold(call, vector, range(vector.ndim), _MEAN)
-        kept = hold(call, value, axes, "is divided by its width in a norm that has no weight of its own")
-        result = Value(value.shape, kept.factors + fixed_axes(call.ties, value.shape, axes, _MEAN))
+            pin_axes(call, vector, range(vector.ndim), _MEAN)
+        spared = pin_axes(call, value, axes, "is divided by its width in a norm that has no weight of its own")
+        result = Value(value.shape, spared.factors + fixed_axes(call.ties, value.shape, axes, _MEAN))
         return [unsure_value(result), *_statistics(call, result, range(axes[0]))]
     for factor in value.factors:
         if factor.main & set(axes):
@@ -94,7 +94,9 @@ def _group_norm(call: Call) -> list[Value]:
     """Averaged over the channels of a group and over all axes behind; each sample for itself."""
     value = _averaged(call, call["input"], range(2, call["input"].ndim))
     if call.get("weight") is None:
-        value = hold(call, value, [1], "is divided by the size of its group in a norm that has no weight of its own")
+        value = pin_axes(
+            call, value, [1], "is divided by the size of its group in a norm that has no weight of its own"
+        )
         new = fixed_axes(call.ties, value.shape, [1], _MEAN)
         value = Value(value.shape, value.factors + new)
     for factor in value.on(1):

@@ -181,9 +181,9 @@ def _fused_lstm(call: Call) -> list[Value]:
     gates = _sum(ties, [call["input_gates"], call["hidden_gates"], call.get("input_bias"), call.get("hidden_bias")])
     i, f, g, o = _chunks(gates, 4)
     shape = cx.shape
-    kept = pointwise_values(ties, [cx, f], shape, [(0,)])
+    spared = pointwise_values(ties, [cx, f], shape, [(0,)])
     new = pointwise_values(ties, [g, i], shape, [(0,)])
-    cy = pointwise_values(ties, [kept, new], shape, _ADD)
+    cy = pointwise_values(ties, [spared, new], shape, _ADD)
     hy = pointwise_values(ties, [cy, o], shape, [(0,)])
     return [hy, cy, Value(call.shapes[2])]
 

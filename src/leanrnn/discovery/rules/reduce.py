@@ -10,7 +10,7 @@ from leanrnn.discovery.rules.base import (
     axes_of,
     drop_axes,
     fixed_axes,
-    hold,
+    pin_axes,
     rule,
     summed,
     unsure,
@@ -38,8 +38,8 @@ def _sum(call: Call) -> Value:
     if "norm" in call.name and order is not None and float(order) < 0:
         call.ties.pin_value(value, axes, f"is seen whole by {call.name}")
         value = unsure_value(value)
-    kept = summed(call, value, axes)
-    return drop_axes(kept, axes, bool(call.get("keepdim", False)), call.shape)
+    spared = summed(call, value, axes)
+    return drop_axes(spared, axes, bool(call.get("keepdim", False)), call.shape)
 
 
 @rule(
@@ -52,9 +52,9 @@ def _seen(call: Call) -> Value | list[Value]:
     """A reduction that sees the whole axis at once: what could leave along it stays."""
     value: Value = call["self"]
     axes = axes_of(value, call.get("dim"))
-    kept = hold(call, value, axes, f"is seen whole by {call.name}")
+    spared = pin_axes(call, value, axes, f"is seen whole by {call.name}")
     results = [
-        drop_axes(_sure(call, kept, i), axes, bool(call.get("keepdim", False)), s) for i, s in enumerate(call.shapes)
+        drop_axes(_sure(call, spared, i), axes, bool(call.get("keepdim", False)), s) for i, s in enumerate(call.shapes)
     ]
     return results[0] if len(results) == 1 else results
 
@@ -78,10 +78,10 @@ def _sure(call: Call, value: Value, result: int) -> Value:
 def _along(call: Call) -> Value | list[Value]:
     """An operator along an axis whose other axes are independent of each other."""
     axes = axes_of(call["self"], call.get("dim", -1))
-    kept = hold(call, call["self"], axes, f"is seen whole by {call.name}")
+    spared = pin_axes(call, call["self"], axes, f"is seen whole by {call.name}")
     results = []
     for i, shape in enumerate(call.shapes):
-        value = _sure(call, kept, i)
+        value = _sure(call, spared, i)
         new = fixed_axes(call.ties, shape, axes, f"comes out of {call.name}")
         results.append(Value(shape, value.factors + new, value.zero))
     return results[0] if len(results) == 1 else results
@@ -104,8 +104,8 @@ def _renorm(call: Call) -> Value:
     those that an index asks for."""
     value: Value = call["self"]
     if isinstance(call.get("indices"), Value):
-        hold(call, call["indices"], range(call["indices"].ndim), "is an index of embeddings")
-        hold(call, value, [0], "is indexed by data")
+        pin_axes(call, call["indices"], range(call["indices"].ndim), "is an index of embeddings")
+        pin_axes(call, value, [0], "is indexed by data")
     others = [a for a in range(value.ndim) if a != value.axis(call.get("dim", 0))]
     summed(call, across(call.ties, value, others), others)
     return value
@@ -119,8 +119,8 @@ def _cdist(call: Call) -> Value:
     rows = Value((*left.shape[:-1], 1, left.shape[-1]), _inserted(left, n - 1), left.zero)
     columns = Value((*right.shape[:-2], 1, *right.shape[-2:]), _inserted(right, n - 2), right.zero)
     met = pointwise_values(call.ties, [rows, columns], (*call.shape, left.shape[-1]), _ADD)
-    kept = drop_axes(summed(call, across(call.ties, met, [n]), [n]), [n], False, call.shape)
-    return replace(kept, factors=tuple(unsure(f) for f in kept.factors))
+    spared = drop_axes(summed(call, across(call.ties, met, [n]), [n]), [n], False, call.shape)
+    return replace(spared, factors=tuple(unsure(f) for f in spared.factors))
 
 
 def _inserted(value: Value, axis: int) -> tuple[Factor, ...]:
@@ -131,5 +131,5 @@ def _inserted(value: Value, axis: int) -> tuple[Factor, ...]:
 def _pdist(call: Call) -> Value:
     value: Value = call["self"]
     summed(call, value, [1])
-    hold(call, value, [0], "is compared with itself by pdist")
+    pin_axes(call, value, [0], "is compared with itself by pdist")
     return Value(call.shape, fixed_axes(call.ties, call.shape, None, "comes out of pdist"))

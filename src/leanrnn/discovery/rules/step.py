@@ -36,7 +36,7 @@ def _write_row(call: Call, base: Value, part: Value, row: int) -> Value:
     return write_at(call, base, widened(part, dim), dim, np.array([row % base.shape[dim]]))
 
 
-@rule("aten.slice", soft=True, kind=Kind.STEP | Kind.RUN)
+@rule("aten.slice", soft=True, kind=Kind.STEP | Kind.STRETCH)
 def _slice(call: Call) -> Value:
     value: Value = call["self"]
     dim = value.axis(call["dim"])
@@ -67,7 +67,7 @@ def _write_unbound(call: Call, base: Value, part: Value, index: int) -> Value:
 
 
 @rule("aten.split", "aten.unsafe_split", "aten.split_with_sizes", "aten.unsafe_split_with_sizes",
-      soft=True, kind=Kind.STEP | Kind.RUN)  # fmt: skip
+      soft=True, kind=Kind.STEP | Kind.STRETCH)  # fmt: skip
 def _split(call: Call) -> list[Value]:
     value: Value = call["self"]
     dim = value.axis(call["dim"])

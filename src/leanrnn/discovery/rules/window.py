@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leanrnn.discovery.labels import Value, take
-from leanrnn.discovery.rules.base import Call, fixed_axes, hold, rule, unsure, unsure_value
+from leanrnn.discovery.rules.base import Call, fixed_axes, pin_axes, rule, unsure, unsure_value
 from leanrnn.discovery.rules.conv import fold
 from leanrnn.discovery.rules.pointwise import pointwise_values
 
@@ -27,12 +27,12 @@ def _window(call: Call) -> Value | list[Value]:
     """A window over the last axes; the axes before them are independent."""
     value: Value = call["self"] if "self" in call.arguments else call["input"]
     axes = _last(call, value)
-    kept = hold(call, value, axes, f"is slid over by {call.name}").factors
+    spared = pin_axes(call, value, axes, f"is slid over by {call.name}").factors
     results = []
     for i, shape in enumerate(call.shapes):
         new = fixed_axes(call.ties, shape, axes, f"is the length that comes out of {call.name}")
         sure = i == 0  # a second result is the index of what was chosen
-        results.append(Value(shape, (*(f if sure else unsure(f) for f in kept), *new), value.zero and sure))
+        results.append(Value(shape, (*(f if sure else unsure(f) for f in spared), *new), value.zero and sure))
     return results[0] if len(results) == 1 else results
 
 
@@ -47,8 +47,8 @@ def _unpool(call: Call) -> Value:
     value, indices = call["self"], call["indices"]
     met = pointwise_values(call.ties, [value, indices], value.shape, [(0,)])
     axes = _last(call, value)
-    kept = hold(call, met, axes, f"is spread out by {call.name}").factors
-    return Value(call.shape, kept + fixed_axes(call.ties, call.shape, axes, f"comes out of {call.name}"), value.zero)
+    spared = pin_axes(call, met, axes, f"is spread out by {call.name}").factors
+    return Value(call.shape, spared + fixed_axes(call.ties, call.shape, axes, f"comes out of {call.name}"), value.zero)
 
 
 @rule("aten.constant_pad_nd")
@@ -56,10 +56,10 @@ def _pad(call: Call) -> Value:
     value: Value = call["self"]
     pad = list(call["pad"])
     axes = [value.ndim - 1 - i for i in range(len(pad) // 2) if pad[2 * i] or pad[2 * i + 1]]
-    kept = hold(call, value, axes, "is padded")
+    spared = pin_axes(call, value, axes, "is padded")
     if axes and call.get("value", 0) != 0:
-        kept = unsure_value(kept)
-    return Value(call.shape, kept.factors + fixed_axes(call.ties, call.shape, axes, "is padded"), kept.zero)
+        spared = unsure_value(spared)
+    return Value(call.shape, spared.factors + fixed_axes(call.ties, call.shape, axes, "is padded"), spared.zero)
 
 
 @rule("aten.unfold")
@@ -67,9 +67,9 @@ def _unfold(call: Call) -> Value:
     if not call["self"].ndim:
         return Value(call.shape, fixed_axes(call.ties, call.shape, None, "is unfolded"), call["self"].zero)
     dim = call["self"].axis(int(call["dimension"]))
-    kept = hold(call, call["self"], [dim], "is unfolded into windows")
-    new = fixed_axes(call.ties, call.shape, [dim, kept.ndim], "is unfolded into windows")
-    return Value(call.shape, kept.factors + new, kept.zero)
+    spared = pin_axes(call, call["self"], [dim], "is unfolded into windows")
+    new = fixed_axes(call.ties, call.shape, [dim, spared.ndim], "is unfolded into windows")
+    return Value(call.shape, spared.factors + new, spared.zero)
 
 
 @rule("aten.pixel_shuffle")
@@ -77,10 +77,10 @@ def _pixel_shuffle(call: Call) -> Value:
     """Blocks of channels become squares of pixels: the channels of a block leave together."""
     value: Value = call["self"]
     channel = value.ndim - 3
-    kept = hold(call, value, [channel + 1, channel + 2], "is spread out by pixel_shuffle")
+    spared = pin_axes(call, value, [channel + 1, channel + 2], "is spread out by pixel_shuffle")
     square = int(call["upscale_factor"]) ** 2
     order = np.arange(value.shape[channel]).reshape(-1, square).T.reshape(-1)
-    once = fold(call.ties, take(kept, channel, order), channel, square)
+    once = fold(call.ties, take(spared, channel, order), channel, square)
     new = fixed_axes(call.ties, call.shape, [channel + 1, channel + 2], "comes out of pixel_shuffle")
     return Value(call.shape, once.factors + new, value.zero)
 
@@ -90,8 +90,8 @@ def _pixel_unshuffle(call: Call) -> Value:
     """Squares of pixels become channels, which leave together."""
     value: Value = call["self"]
     channel = value.ndim - 3
-    kept = hold(call, value, [channel + 1, channel + 2], "is gathered by pixel_unshuffle")
-    spread = take(kept, channel, np.arange(value.shape[channel]).repeat(int(call["downscale_factor"]) ** 2))
+    spared = pin_axes(call, value, [channel + 1, channel + 2], "is gathered by pixel_unshuffle")
+    spread = take(spared, channel, np.arange(value.shape[channel]).repeat(int(call["downscale_factor"]) ** 2))
     new = fixed_axes(call.ties, call.shape, [channel + 1, channel + 2], "comes out of pixel_unshuffle")
     return Value(call.shape, spread.factors + new, value.zero)
 
@@ -109,16 +109,16 @@ def _channel_shuffle(call: Call) -> Value:
 def _grid(call: Call) -> Value:
     """Every channel of a sample is read at the same places, which the grid chooses."""
     value, grid = call["input"], call["grid"]
-    kept = hold(call, value, range(2, value.ndim), f"is sampled by {call.name}")
-    rows = unsure_value(hold(call, grid, [grid.ndim - 1], f"is a place for {call.name}"))
+    spared = pin_axes(call, value, range(2, value.ndim), f"is sampled by {call.name}")
+    rows = unsure_value(pin_axes(call, grid, [grid.ndim - 1], f"is a place for {call.name}"))
     to = {a: a + (a > 0) for a in range(grid.ndim - 1)}
     places = Value((grid.shape[0], 1, *grid.shape[1:-1]), tuple(f.moved(to) for f in rows.factors))
-    image = Value((*value.shape[:2], *(1 for _ in grid.shape[1:-1])), kept.factors, value.zero)
+    image = Value((*value.shape[:2], *(1 for _ in grid.shape[1:-1])), spared.factors, value.zero)
     return pointwise_values(call.ties, [image, places], call.shape, [(0,)])
 
 
 @rule("aten.affine_grid_generator")
 def _affine_grid(call: Call) -> Value:
-    rows = unsure_value(hold(call, call["theta"], [1, 2], "is a matrix that makes a grid"))
+    rows = unsure_value(pin_axes(call, call["theta"], [1, 2], "is a matrix that makes a grid"))
     new = fixed_axes(call.ties, call.shape, range(1, len(call.shape)), "is a grid")
     return Value(call.shape, rows.factors + new)

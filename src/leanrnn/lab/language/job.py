@@ -19,6 +19,7 @@ from leanrnn.lab.language.model import (
     LanguageModel,
     State,
     costs,
+    detached,
     drops,
     language_model,
     load_language_model,
@@ -28,7 +29,7 @@ from leanrnn.lab.language.model import (
 from leanrnn.lab.language.text import Text
 from leanrnn.lab.runs import Run
 
-__all__ = ["LanguageJob", "begun", "example", "resumed", "save"]
+__all__ = ["LanguageJob", "begun", "example", "resumed", "save", "teacher_from"]
 
 PARTS = "hc"
 """Of the state of a layer: hidden, and of an LSTM the cell's."""
@@ -42,6 +43,8 @@ class LanguageJob(Job[LanguageModel]):
 
     state: State | None = None
     """Carried from window to window; none at the start of an epoch."""
+    teacher_state: State | None = None
+    """The teacher's, which reads the same words."""
     epoch: int = 0
     window: int = 0
     """Windows of the epoch that are done."""
@@ -49,6 +52,14 @@ class LanguageJob(Job[LanguageModel]):
     """Seconds of all epochs before."""
     valid: list[float] = field(default_factory=list)
     """Perplexity of the validation text after every epoch."""
+
+    def taught(self, words: Tensor) -> Tensor:
+        """What the teacher says comes after these words, which follow those it read last."""
+        assert self.teacher is not None
+        scores: Tensor
+        scores, state = self.teacher(words, self.teacher_state)
+        self.teacher_state = detached(state)
+        return scores
 
     def begin_average(self) -> None:
         """From now on there is one; what is cut out of the model is cut out of it."""
@@ -91,18 +102,41 @@ def resumed(config: Config, run: Run, per_epoch: int, device: torch.device) -> L
     if saved.data.get("averaged"):
         job.begin_average()
     tensors = load_job(job, saved)
-    named = [[f"state.{i}.{part}" for part in PARTS] for i in range(saved.data["layers"])]
-    job.state = [state_of([tensors[name].clone() for name in names if name in tensors]) for names in named] or None
+    job.state = _state_in(tensors, "state", saved.data["layers"])
+    job.teacher_state = _state_in(tensors, "teacher", saved.data.get("teacher_layers", 0))
     return job
+
+
+def teacher_from(path: Path, text: Text, device: torch.device) -> leanrnn.Teacher:
+    """The language model of another run, for the same words; of any cell and width."""
+    file = start_file(path)
+    if leanrnn.about(file)["words"] != list(text.words):
+        raise RunError(f"the model in {path} was trained on other words. A teacher has to know the same ones.")
+    return leanrnn.Teacher(load_language_model(file).to(device), copy=False)
 
 
 def save(job: LanguageJob, run: Run, step: int) -> None:
     """Write a checkpoint of everything."""
-    tensors: dict[str, Tensor] = {}
-    for i, state in enumerate(job.state or ()):
-        tensors |= {f"state.{i}.{part}": tensor for part, tensor in zip(PARTS, parts_of(state), strict=False)}
-    data = {"layers": len(job.state or ()), "averaged": job.average is not None, "dropout": job.model.drops}
+    tensors = {**_tensors_of(job.state, "state"), **_tensors_of(job.teacher_state, "teacher")}
+    data = {
+        "layers": len(job.state or ()),
+        "teacher_layers": len(job.teacher_state or ()),
+        "averaged": job.average is not None,
+        "dropout": job.model.drops,
+    }
     save_job(job, run, step, tensors=tensors, data=data)
+
+
+def _tensors_of(state: State | None, name: str) -> dict[str, Tensor]:
+    """A recurrent state by the names it has in a checkpoint."""
+    parts = [zip(PARTS, parts_of(layer), strict=False) for layer in state or ()]
+    return {f"{name}.{i}.{part}": tensor for i, layer in enumerate(parts) for part, tensor in layer}
+
+
+def _state_in(tensors: dict[str, Tensor], name: str, layers: int) -> State | None:
+    """The reverse of it."""
+    named = [[f"{name}.{i}.{part}" for part in PARTS] for i in range(layers)]
+    return [state_of([tensors[each].clone() for each in names if each in tensors]) for names in named] or None
 
 
 def example() -> Tensor:

@@ -22,7 +22,7 @@ from leanrnn.lab.average import update_
 from leanrnn.lab.events import Epoch, Interval
 from leanrnn.lab.job import judging
 from leanrnn.lab.language.config import Config
-from leanrnn.lab.language.job import LanguageJob, begun, resumed, save
+from leanrnn.lab.language.job import LanguageJob, begun, resumed, save, teacher_from
 from leanrnn.lab.language.model import LanguageModel, detached, drops, load_language_model
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import Text, streams, windows
@@ -41,6 +41,7 @@ def train(
     run: Run,
     *,
     start: Path | None = None,
+    teacher: Path | None = None,
     device: str = "cpu",
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
@@ -56,7 +57,9 @@ def train(
         _long_enough(getattr(text, part), config, part)
     rows = streams(text.train, config.batch).to(there)
     per_epoch = (len(rows) - 1) // config.window
+    asked = teacher_from(teacher, text, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
+    job.teacher = asked
     last = time.monotonic()
     while job.epoch < config.epochs:
         for interval in _epoch(job, config, rows, per_epoch):
@@ -109,11 +112,14 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
         began = time.perf_counter()
         with products(config.precision, words.device):
             scores, state = model(words, job.state)
+            taught = job.taught(words) if job.teacher else None
         # The paper's loss: the sum over the window, the mean over the streams.
-        loss = (
-            cross_entropy(scores.flatten(0, 1).to(job.losses.dtype), wanted.flatten(), reduction="sum") / config.batch
-        )
+        scores = scores.to(job.losses.dtype)
+        loss = cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum") / config.batch
         job.losses[i % len(job.losses)] = loss.detach()
+        if taught is not None:
+            distance = leanrnn.distil(scores, taught, temperature=config.temperature, reduction="sum") / config.batch
+            loss = (1 - config.taught) * loss + config.taught * distance
         if config.l2:
             loss = loss + config.l2 / 2 * sum(p.square().sum() for p in model.parameters() if p.requires_grad)
         if job.sparsifier and config.mode == "loss":
@@ -129,10 +135,10 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
             _compact(job, config, rows)
-        tell = job.window % len(job.losses) == 0 or job.window == per_epoch
-        losses = job.losses[: i % len(job.losses) + 1].tolist() if tell else []  # waits for the step to end
+        due = job.window % len(job.losses) == 0 or job.window == per_epoch
+        losses = job.losses[: i % len(job.losses) + 1].tolist() if due else []  # waits for the step to end
         job.seconds += time.perf_counter() - began
-        yield _interval(job, config, per_epoch, losses) if tell else None
+        yield _interval(job, config, per_epoch, losses) if due else None
 
 
 def _compact(job: LanguageJob, config: Config, rows: Tensor) -> None:
@@ -187,7 +193,8 @@ def _end_of_epoch(job: LanguageJob, config: Config, text: Text, per_epoch: int) 
     event = Epoch(job.epoch + 1, step, rate, train, valid, _widths(job), job.alive or _widths(job), job.seconds)
     job.valid.append(valid)
     job.spent += job.seconds
-    job.epoch, job.window, job.total, job.seconds, job.mark, job.state = job.epoch + 1, 0, 0.0, 0.0, 0.0, None
+    job.epoch, job.window, job.total, job.seconds, job.mark = job.epoch + 1, 0, 0.0, 0.0, 0.0
+    job.state = job.teacher_state = None
     return event
 
 

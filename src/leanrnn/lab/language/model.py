@@ -64,9 +64,9 @@ class LanguageModel(nn.Module):
         """Dropout hits what goes up; what goes on in time it hits inside a highway layer, and in weights."""
         x, after = self.dropouts[0](self.word_dropout(self.embedding(words), words)), []
         for i, layer in enumerate(self.layers):
-            x, kept = self.recurrent_dropout(layer, x, None if state is None else state[i])
+            x, last = self.recurrent_dropout(layer, x, None if state is None else state[i])
             x = self.dropouts[i + 1](x)
-            after.append(kept)
+            after.append(last)
         return self.head(self.output_dropout(x)), after
 
     @property

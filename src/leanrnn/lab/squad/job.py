@@ -21,7 +21,19 @@ from leanrnn.lab.squad.data import Inputs, Squad, Vocabulary
 from leanrnn.lab.squad.glove import WIDTH
 from leanrnn.lab.squad.model import CHARACTERS, BiDAF, initialise
 
-__all__ = ["TASK", "SquadJob", "begun", "built", "example", "groups_for", "load", "resumed", "save", "vocabulary_of"]
+__all__ = [
+    "TASK",
+    "SquadJob",
+    "begun",
+    "built",
+    "example",
+    "groups_for",
+    "load",
+    "resumed",
+    "save",
+    "teacher_from",
+    "vocabulary_of",
+]
 
 TASK = "squad"
 """What a file of such a model says that it is of."""
@@ -89,6 +101,15 @@ def resumed(config: SquadConfig, run: Run, device: torch.device) -> SquadJob | N
     job = _job(config, model, about, groups, saved.data["sizes"], device)
     load_job(job, saved)
     return job
+
+
+def teacher_from(path: Path, data: Squad, device: torch.device) -> leanrnn.Teacher:
+    """The model of another run on the same data, of any widths."""
+    file = start_file(path)
+    model = load(file)
+    if vocabulary_of(leanrnn.about(file)) != data.vocabulary:
+        raise RunError(f"the model in {path} knows other words. A teacher has to be trained on the same data.")
+    return leanrnn.Teacher(model.to(device), copy=False)
 
 
 def save(job: SquadJob, run: Run) -> None:

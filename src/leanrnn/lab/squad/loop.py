@@ -26,7 +26,7 @@ from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Batch, Squad, batches, usable
 from leanrnn.lab.squad.evaluate import judged, predictions, runner
 from leanrnn.lab.squad.finish import all_scores, shrunk
-from leanrnn.lab.squad.job import SquadJob, begun, example, resumed, save
+from leanrnn.lab.squad.job import SquadJob, begun, example, resumed, save, teacher_from
 
 __all__ = ["train"]
 
@@ -37,6 +37,7 @@ def train(
     run: Run,
     *,
     start: Path | None = None,
+    teacher: Path | None = None,
     device: str = "cpu",
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
@@ -49,7 +50,9 @@ def train(
     """
     there = torch.device(device)
     rows = usable(data.train, config)
+    asked = teacher_from(teacher, data, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, there) or begun(config, data, start, there)
+    job.teacher = asked
     last, source = time.monotonic(), _endless(config, data, rows, job.step)
     while job.step < config.steps:
         interval = _step(job, config, next(source), there)
@@ -89,11 +92,14 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
     """One update; an interval if one is complete."""
     began = time.perf_counter()
     model, place = job.model.train(), job.step % len(job.losses)
-    inputs = (each.to(device, non_blocking=True) for each in batch.inputs)
+    inputs = [each.to(device, non_blocking=True) for each in batch.inputs]
     with products(config.precision, device):
         start, end = (scores.to(job.losses.dtype) for scores in model(*inputs))
+        taught = job.teacher(*inputs) if job.teacher else None
     loss = cross_entropy(start, batch.first.to(device)) + cross_entropy(end, batch.last.to(device))
     job.losses[place] = loss.detach()
+    if taught is not None:
+        loss = leanrnn.distil((start, end), taught, loss, weight=config.taught, temperature=config.temperature)
     if job.sparsifier and config.mode == "loss":
         loss = loss + job.sparsifier.loss()
     job.optimizer.zero_grad()
@@ -103,10 +109,10 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
     job.step += 1
     if job.sparsifier and config.compact and job.step % config.compact == 0:
         _compact(job, batch, device)
-    tell = place + 1 == len(job.losses) or job.step == config.steps or job.step % config.evaluate == 0
-    losses = job.losses[: place + 1].tolist() if tell else []  # waits for the step to end
+    due = place + 1 == len(job.losses) or job.step == config.steps or job.step % config.evaluate == 0
+    losses = job.losses[: place + 1].tolist() if due else []  # waits for the step to end
     job.seconds += time.perf_counter() - began
-    return _interval(job, config, losses) if tell else None
+    return _interval(job, config, losses) if due else None
 
 
 def _compact(job: SquadJob, batch: Batch, device: torch.device) -> None:

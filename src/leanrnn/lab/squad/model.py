@@ -27,9 +27,9 @@ class Dropout(nn.Dropout):
         if not self.training or not self.p or x.device.type != "cpu":
             return super().forward(x)
         bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-        kept = bits[: x.numel()].view(x.shape) >= round(self.p * 2**16) - 2**15
+        stays = bits[: x.numel()].view(x.shape) >= round(self.p * 2**16) - 2**15
         # A plain number would make 32 bits of sixteen, and copies of both for the LSTM behind it.
-        return x * (kept * torch.tensor(1 / (1 - self.p), dtype=x.dtype))
+        return x * (stays * torch.tensor(1 / (1 - self.p), dtype=x.dtype))
 
 
 class Words(nn.Module):

@@ -1,4 +1,4 @@
-"""The official files of SQuAD v1.1 as arrays of tokens; read once, in several processes, and kept."""
+"""The official files of SQuAD v1.1 as arrays of tokens; read once, in several processes, and cached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from leanrnn.lab.squad.tokens import cover, tokenize
 __all__ = ["Questions", "Tell", "read_questions"]
 
 FORMAT = 1
-"""Of what is kept; part of its key, as the tokens are made by this file and tokens.py."""
+"""Of what is cached; part of its key, as the tokens are made by this file and tokens.py."""
 FEW = 500  # paragraphs that are not worth a process
 Tell = Callable[[str, int, int], None]
 """Told what is done, how much of it, and how much there is."""
@@ -75,7 +75,7 @@ class Questions:
 
 
 def read_questions(path: Path, tell: Tell = lambda *_: None) -> Questions:
-    """The questions of an official JSON file; what was made of it is kept (in LEANRNN_CACHE, or the user's cache)
+    """The questions of an official JSON file; what was made of it is cached (in LEANRNN_CACHE, or the user's cache)
     under a key of its content. ::
 
         dev = read_questions(Path("dev-v1.1.json"))
@@ -87,11 +87,11 @@ def read_questions(path: Path, tell: Tell = lambda *_: None) -> Questions:
             f"{path} cannot be read ({error.strerror}). Give the folder of SQuAD v1.1 with --data."
         ) from error
     key = hashlib.sha256(raw + f"leanrnn squad {FORMAT}".encode()).hexdigest()[:20]
-    kept = cache() / f"squad-{key}.npz"
-    found = _load(kept)
+    cached = cache() / f"squad-{key}.npz"
+    found = _load(cached)
     if found is None:
         found = _built(_articles(raw, path), path, tell)
-        _keep(found, kept)
+        _keep(found, cached)
     return found
 
 
@@ -226,7 +226,7 @@ REST = ("types", "texts", "ids", "truths", "inexact", "misplaced")
 
 
 def _load(path: Path) -> Questions | None:
-    """What is kept there; None if there is nothing whole."""
+    """What is cached there; None if there is nothing whole."""
     try:
         with np.load(path, allow_pickle=False) as data:
             rest = json.loads(data["rest"].tobytes())

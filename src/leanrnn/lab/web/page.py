@@ -90,7 +90,7 @@ def _filled(data: dict[str, Any], packed: dict[str, bytes]) -> str:
         for name, content in packed.items()
     ]
     # A word of the vocabulary must not end the element it stands in.
-    told = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-    for place, text in {"css": style, "js": "\n".join(scripts), "data": told, "packed": "\n".join(blocks)}.items():
+    inlined = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+    for place, text in {"css": style, "js": "\n".join(scripts), "data": inlined, "packed": "\n".join(blocks)}.items():
         page = page.replace(f"{{{{{place}}}}}", text, 1)
     return page

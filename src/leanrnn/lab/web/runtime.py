@@ -35,13 +35,13 @@ class Runtime:
     """The machine code that the script runs."""
 
 
-def fetch(kept: Path | None = None) -> Runtime:
+def fetch(place: Path | None = None) -> Runtime:
     """The runtime, from the cache or with npm; an error says why it cannot be had. ::
 
     fetch().name  # onnxruntime-web and its version
     """
     pinned = _pinned()
-    home = (kept or cache()) / f"{pinned['package']}-{pinned['version']}"
+    home = (place or cache()) / f"{pinned['package']}-{pinned['version']}"
     if not home.is_dir():
         home.parent.mkdir(parents=True, exist_ok=True)
         # Beside its place, so that the last step is a rename and what is in the cache is always whole.
@@ -78,8 +78,8 @@ def _pack(package: str, folder: Path) -> Path:
         raise ExportError(f"npm did not get {package} within {MINUTES} minutes. Try again.") from error
     found = list(folder.glob("*.tgz"))
     if done.returncode or not found:
-        told = [line.removeprefix("npm error ") for line in done.stderr.splitlines() if line.startswith("npm error ")]
-        reason = ", ".join(told[:3])[:200] or f"it ended with {done.returncode}"
+        said = [line.removeprefix("npm error ") for line in done.stderr.splitlines() if line.startswith("npm error ")]
+        reason = ", ".join(said[:3])[:200] or f"it ended with {done.returncode}"
         raise ExportError(f"npm could not get {package} ({reason}). Try again with a network.")
     return found[0]
 
