@@ -71,10 +71,11 @@ zoo: $(ZOO)/.installed
 	@$(ZOO)/bin/python -m benchmarks reach setup $(MODELS)
 	$(ZOO)/bin/python -m benchmarks reach $(MODELS)
 
-$(ZOO)/.installed: pyproject.toml constraints.txt
+# onnx and onnxruntime in versions that fit what the models need.
+$(ZOO)/.installed: pyproject.toml constraints.txt benchmarks/zoo/requirements.txt
 	@test -x $(ZOO)/bin/python || $(PYTHON) -m venv $(ZOO)
 	@echo "installing leanrnn into $(ZOO)"
-	@$(ZOO)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
+	@$(ZOO)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -c benchmarks/zoo/requirements.txt -e '.[onnx]'
 	@touch $@
 
 # A published model with its real weights made smaller; writes results/published.json and docs/a-published-model.md.

@@ -17,7 +17,8 @@ from leanrnn.deploy import operators
 from leanrnn.errors import ExportError
 from leanrnn.layers import RecurrentHighway, States
 from leanrnn.layers.highway_steps import highway_step
-from leanrnn.layers.recurrent import Recurrent, slots_of
+from leanrnn.layers.recurrent import Recurrent, slots_of, widths_of
+from leanrnn.layers.states import narrow
 
 __all__ = ["whole_layers"]
 
@@ -29,18 +30,26 @@ _ONE_AT_A_TIME = threading.Lock()
 def whole_layers() -> Iterator[None]:
     """Inside, nn.LSTM, nn.GRU and nn.RNN run as operators of leanrnn, one a layer and direction, and a highway layer as
     a scan."""
-    replaced: list[tuple[Any, str, Any]] = [(cls, "forward", _forward) for cls in CLASSES]
-    replaced.append((RecurrentHighway, "steps", staticmethod(_highway)))
     with _ONE_AT_A_TIME:
-        before = [vars(cls)[name] for cls, name, _ in replaced]
+        steps, codes = RecurrentHighway.steps, [(f, f.__code__) for f in dict.fromkeys(cls.forward for cls in CLASSES)]
         try:
-            for cls, name, new in replaced:
-                setattr(cls, name, new)
+            # In the functions themselves: a module may hold on to its forward, as weight drop does.
+            for function, _ in codes:
+                function.__code__ = _elsewhere.__code__
+            RecurrentHighway.steps = staticmethod(_highway)  # type: ignore[assignment]
             with Padded():
                 yield
         finally:
-            for (cls, name, _), old in zip(replaced, before, strict=True):
-                setattr(cls, name, old)
+            RecurrentHighway.steps = staticmethod(steps)  # type: ignore[method-assign]
+            for function, code in codes:
+                function.__code__ = code
+
+
+def _elsewhere(self: Any, input: Any, hx: Any = None) -> Any:
+    """The code of a layer's forward while a model is traced; it sees no names of this file."""
+    from leanrnn.deploy.tracing import _forward
+
+    return _forward(self, input, hx)
 
 
 class Padded(TorchFunctionMode):
@@ -48,6 +57,8 @@ class Padded(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
+        if name == "dropout" and not (args[2] if len(args) > 2 else (kwargs or {}).get("training", True)):
+            return args[0]  # the very tensor, as outside: a parameter may become a parameter again
         if name == "_pack_padded_sequence":
             x, lengths, batch_first = args
             return x.transpose(0, 1) if batch_first else x, lengths
@@ -87,7 +98,7 @@ def _forward(self: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None) -
         x = x.transpose(0, 1) if self.batch_first and batched else x
     parts = 2 if self.mode == "LSTM" else 1
     given = [None] * parts if hx is None else list(hx) if parts == 2 else [hx]
-    states = [_slots(self, part, batched, order) for part in given]
+    states = [_slots(self, i, part, batched, order) for i, part in enumerate(given)]
     last: list[list[Tensor]] = [[] for _ in range(parts)]
     slots = slots_of(self)
     for layer in range(self.num_layers):
@@ -130,14 +141,17 @@ def _one(
     return cast(tuple[Tensor, ...], operators.rnn(x, *rest, module.mode.removeprefix("RNN_").lower()))
 
 
-def _slots(module: nn.RNNBase, state: Any, batched: bool, order: Tensor | None) -> list[Tensor | None]:
-    """Of a given state a piece (1, batch, width) for every layer and direction."""
+def _slots(module: nn.RNNBase, part: int, state: Any, batched: bool, order: Tensor | None) -> list[Tensor | None]:
+    """Of a given state a piece (1, batch, width) for every layer and direction; one of a former width is narrowed."""
     if state is None:
         return [None] * len(slots_of(module))
     if isinstance(state, Tensor):
         pieces = [state] if len(slots_of(module)) == 1 else list(torch.split(state, 1))
     else:
         pieces = [each.unsqueeze(0) for each in state]
+    if former := getattr(module, "former", ()):
+        widths = widths_of(module, part)
+        pieces = [narrow(each, *slot) for each, *slot in zip(pieces, widths, former[part], strict=True)]
     pieces = pieces if batched else [each.unsqueeze(1) for each in pieces]
     return [each if order is None else each.index_select(1, order) for each in pieces]
 
