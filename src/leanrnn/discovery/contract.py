@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from leanrnn.discovery.labels import Flags, Value
-from leanrnn.discovery.ties import Product, Ties, unify
+from leanrnn.discovery.ties import Product, Ties
+from leanrnn.discovery.unify import unify
 
 __all__ = ["contract"]
 

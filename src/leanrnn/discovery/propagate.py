@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.functions import Opaque
 from leanrnn.discovery.labels import Factor, Labels, Value
@@ -22,7 +19,8 @@ from leanrnn.discovery.rules.join import scatter
 from leanrnn.discovery.rules.step import tie_pieces
 from leanrnn.discovery.sums import sums_of
 from leanrnn.discovery.tape import Node, Ref, Source, Tape
-from leanrnn.discovery.ties import Ties, harden, unify
+from leanrnn.discovery.ties import Ties, harden
+from leanrnn.discovery.unify import unify
 
 __all__ = ["Owner", "Propagation", "propagate"]
 
@@ -85,8 +83,8 @@ class _Reader:
             factors = [Factor(axes, labels.reshape(shape), zeros, frozenset((len(shape) - 1,)))]
             what = f"is an axis of input {source.name}" if source.kind == "input" else "is an axis of a tensor"
             factors += [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape[:-1])]
-        elif source.kind == "constant" and _uniform(source):
-            zero = _first_is_zero(source)
+        elif source.kind == "constant" and source.uniform:
+            zero = source.starts_with_zero
         else:
             what = (
                 f"is an axis of input {source.name}"
@@ -95,7 +93,7 @@ class _Reader:
             )
             factors = [Factor.on(a, ties.fresh(n, what)) for a, n in enumerate(shape)]
         dtype = source.tensor.dtype if source.tensor is not None else None
-        self.result.values[i] = Value(shape, tuple(factors), zero, dtype, _numbers(source))
+        self.result.values[i] = Value(shape, tuple(factors), zero, dtype, source.positions)
 
     def _may_be_state(self, i: int, source: Source) -> bool:
         """Whether a tensor that is no weight may lose indices of its last axis: any input but the first, with a batch
@@ -164,29 +162,16 @@ class _Reader:
         return replace(constant, factors=tuple(factors))
 
     def _call(self, node: Node, soft: bool) -> Call:
-        ties, weights = self.result.ties, set()
+        weights: set[int] = set()
 
-        def resolve(item: Any) -> Any:
-            if not isinstance(item, Ref):
-                return item
-            value = self.result.values[item.id]
-            value = value if soft else harden(ties, value)
-            keep.append(value)
-            if item.id in self.result.recurrence.made_of:
+        def resolve(ref: Ref) -> Value:
+            value = self.result.values[ref.id] if soft else harden(self.result.ties, self.result.values[ref.id])
+            if ref.id in self.result.recurrence.made_of:
                 weights.add(id(value))
             return value
 
-        keep: list[Value] = []
-        args = list(node.args)
-        if node.scatter is not None:
-            args.pop(1)
-        schema = node.op._schema.arguments
-        arguments: dict[str, Any] = {a.name: a.default_value for a in schema if a.has_default_value()}
-        arguments.update(zip((a.name for a in schema), args, strict=False))
-        arguments.update(node.kwargs)
-        is_leaf = lambda x: isinstance(x, Ref)  # noqa: E731
-        resolved = {k: tree_map(resolve, v, is_leaf=is_leaf) for k, v in arguments.items()}
-        call = Call(ties, node.op, resolved, [self.tape.shapes[o] for o in node.outs if o >= 0] or [()])
+        shapes = [self.tape.shapes[o] for o in node.outs if o >= 0] or [()]
+        call = Call(self.result.ties, node.op, node.arguments(resolve), shapes)
         if any(o < 0 for o in node.outs):
             call.shapes = self._all_shapes(node, call)
         call.weights, call.fused = weights, node.fused
@@ -201,29 +186,6 @@ class _Reader:
 
 def _hidden(call: Call) -> list[Value]:
     return whole(call, f"meets {call.op.words}", f"comes out of {call.op.words}")
-
-
-def _numbers(source: Source) -> Labels | None:
-    """The positions in a constant, such as the list of a reversed axis."""
-    tensor = source.tensor
-    known = source.kind == "constant" and tensor is not None and tensor.dtype == torch.int64 and tensor.dim() == 1
-    if not known or tensor is None or tensor.device.type == "meta" or isinstance(tensor, FakeTensor):
-        return None
-    return np.asarray(tensor.tolist(), np.int64)
-
-
-def _uniform(source: Source) -> bool:
-    tensor = source.tensor
-    if tensor is None or tensor.device.type == "meta" or tensor.numel() == 0:
-        return tensor is not None and tensor.numel() <= 1
-    return bool((tensor == tensor.reshape(-1)[0]).all())
-
-
-def _first_is_zero(source: Source) -> bool:
-    tensor = source.tensor
-    return (
-        tensor is not None and tensor.device.type != "meta" and tensor.numel() > 0 and bool(tensor.reshape(-1)[0] == 0)
-    )
 
 
 def propagate(tape: Tape, how: Reading = PLAIN, states: Mapping[int, int] | None = None) -> Propagation:

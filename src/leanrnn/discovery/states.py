@@ -13,7 +13,7 @@ from leanrnn.discovery.propagate import Propagation, propagate
 from leanrnn.discovery.readings import PLAIN, Reading
 from leanrnn.discovery.rules import Kind
 from leanrnn.discovery.tape import Node, Tape
-from leanrnn.discovery.ties import unify
+from leanrnn.discovery.unify import unify
 
 __all__ = ["States", "classes_of", "is_state", "propagate_states"]
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from torch.utils._pytree import tree_map
 
 from leanrnn.discovery.labels import Factor, Value, broadcast
 from leanrnn.discovery.rules import Call, Kind
@@ -108,14 +105,7 @@ class _Walk:
         return bool(getattr(self.tape.sources[parameter].tensor, "requires_grad", True))
 
     def _call(self, node: Node) -> Call:
-        def resolve(item: Any) -> Any:
-            if not isinstance(item, Ref):
-                return item
-            return self.laid.get(item.id) or Value(self.tape.shapes[item.id], (), False, self.tape.dtypes[item.id])
+        def resolve(ref: Ref) -> Value:
+            return self.laid.get(ref.id) or Value(self.tape.shapes[ref.id], (), False, self.tape.dtypes[ref.id])
 
-        schema = node.op._schema.arguments
-        arguments: dict[str, Any] = {a.name: a.default_value for a in schema if a.has_default_value()}
-        arguments.update(zip((a.name for a in schema), node.args, strict=False))
-        arguments.update(node.kwargs)
-        resolved = tree_map(resolve, arguments, is_leaf=lambda x: isinstance(x, Ref))
-        return Call(self.ties, node.op, resolved, [self.tape.shapes[o] for o in node.outs])
+        return Call(self.ties, node.op, node.arguments(resolve), [self.tape.shapes[o] for o in node.outs])

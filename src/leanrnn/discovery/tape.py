@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_map
 
+from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.rules import Kind, Known, find
 
 __all__ = ["Node", "Ref", "Source", "Tape"]
@@ -63,6 +68,17 @@ class Node:
                 return argument.default_value if given is None else given
         return None
 
+    def arguments(self, resolve: Callable[[Ref], Any]) -> dict[str, Any]:
+        """All arguments by their names in the operator's schema, defaults too, with ``resolve`` applied to values; of a
+        write those of its view."""
+        schema = self.op._schema.arguments
+        given = self.args if self.scatter is None else (self.args[0], *self.args[2:])
+        named: dict[str, Any] = {a.name: a.default_value for a in schema if a.has_default_value()}
+        named.update(zip((a.name for a in schema), given, strict=False))
+        named.update(self.kwargs)
+        put = lambda item: resolve(item) if isinstance(item, Ref) else item  # noqa: E731
+        return {name: tree_map(put, value, is_leaf=lambda x: isinstance(x, Ref)) for name, value in named.items()}
+
     def inputs(self) -> list[int]:
         """Ids of all values the operator took."""
         found: list[int] = []
@@ -77,6 +93,28 @@ class Source:
     kind: str
     name: str
     tensor: Tensor | None
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all its numbers are the same."""
+        if self.tensor is None or self.tensor.device.type == "meta" or self.tensor.numel() == 0:
+            return self.tensor is not None and self.tensor.numel() <= 1
+        return bool((self.tensor == self.tensor.reshape(-1)[0]).all())
+
+    @property
+    def starts_with_zero(self) -> bool:
+        """Whether its first number is zero."""
+        known = self.tensor is not None and self.tensor.device.type != "meta" and self.tensor.numel() > 0
+        return known and bool(self.tensor.reshape(-1)[0] == 0)  # type: ignore[union-attr]  # known
+
+    @property
+    def positions(self) -> Labels | None:
+        """What is in a constant list of whole numbers, such as that of a reversed axis."""
+        if self.kind != "constant" or self.tensor is None or self.tensor.dtype != torch.int64 or self.tensor.dim() != 1:
+            return None
+        if self.tensor.device.type == "meta" or isinstance(self.tensor, FakeTensor):
+            return None
+        return np.asarray(self.tensor.tolist(), np.int64)
 
 
 @dataclass

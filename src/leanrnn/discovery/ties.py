@@ -7,18 +7,16 @@ other way round (a flattened product of two widths).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leanrnn.discovery.labels import Factor, Flags, Labels, Value, expand_to, simplify
+from leanrnn.discovery.labels import Factor, Flags, Labels, Value, simplify
 
-__all__ = ["Product", "Ties", "across", "harden", "unify"]
-
-Combine = Callable[[list[Flags]], Flags]
+__all__ = ["Product", "Ties", "across", "harden"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,103 +155,3 @@ def across(ties: Ties, value: Value, axes: Sequence[int]) -> Value:
         if whole is not None:
             factors.append(whole)
     return Value(value.shape, tuple(factors), value.zero, value.dtype)
-
-
-def unify(ties: Ties, values: Sequence[Value], shape: Sequence[int], combine: Combine) -> tuple[Factor, ...]:
-    """Tie the labels of operands that meet index by index, all already in the axes of ``shape``.
-
-    ``combine`` makes the zero flags of the result from those of the operands.
-    """
-    members = [(i, f) for i, value in enumerate(values) for f in value.factors]
-    found: list[Factor] = []
-    while members:
-        # Only what lies on a common axis meets: hidden with hidden, never hidden with batch. A block over two axes
-        # joins what lies on either, so the search goes on until nothing new is near.
-        cluster, grown = [members.pop(0)], True
-        while grown:
-            main = frozenset().union(*(f.main for _, f in cluster))
-            near = [m for m in members if m[1].main & main]
-            members = [m for m in members if not m[1].main & main]
-            cluster, grown = cluster + near, bool(near)
-        found += _unify_cluster(ties, cluster, values, shape, combine)
-    return tuple(found)
-
-
-def _unify_cluster(
-    ties: Ties, cluster: list[tuple[int, Factor]], values: Sequence[Value], shape: Sequence[int], combine: Combine
-) -> list[Factor]:
-    by_operand: dict[int, list[Factor]] = {}
-    for i, factor in cluster:
-        by_operand.setdefault(i, []).append(factor)
-    most = max(len(fs) for fs in by_operand.values())
-    owners = next(fs for fs in by_operand.values() if len(fs) == most)
-    rows: list[dict[int, Factor]] = [{} for _ in range(most)]
-    derived: dict[int, Factor] = {}
-    for i, factors in by_operand.items():
-        if len(factors) == most and all(_alike(a, b) for a, b in zip(owners, factors, strict=True)):
-            for row, factor in zip(rows, factors, strict=True):
-                row[i] = factor
-        elif len(factors) == 1:
-            # One operand is a flattened product of widths, the other (the columns of a weight) has a label per pair.
-            # These follow both widths; tied to both, they would tie every index of one to every index of the other.
-            derived[i] = factors[0]
-            for owner in owners:
-                axes = sorted({*owner.axes, *factors[0].axes})
-                sizes = [shape[a] for a in axes]
-                ties.imply(expand_to(owner, axes, sizes)[0], expand_to(factors[0], axes, sizes)[0])
-        else:
-            for factor in (*factors, *owners):
-                ties.pin(factor.labels, "two flattened products of widths meet in different orders")
-    tied = [_tie_row(ties, row, derived, values, shape, combine) for row in rows if row]
-    return [factor for factor in tied if factor is not None]
-
-
-def _alike(a: Factor, b: Factor) -> bool:
-    """Whether two factors of a flattened product repeat in the same pattern (always, for plain factors)."""
-    if a is b or a.labels.ndim > 1 or b.labels.ndim > 1 or a.labels.shape != b.labels.shape:
-        return True
-    if np.array_equal(a.labels, b.labels):
-        return True
-    return np.array_equal(_pattern(a.labels), _pattern(b.labels)) or _distinct(a.labels) or _distinct(b.labels)
-
-
-def _distinct(labels: Labels) -> bool:
-    return len(np.unique(labels)) == len(labels)
-
-
-def _pattern(labels: Labels) -> Labels:
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return first[inverse]
-
-
-def _tie_row(
-    ties: Ties,
-    row: dict[int, Factor],
-    derived: dict[int, Factor],
-    values: Sequence[Value],
-    shape: Sequence[int],
-    combine: Combine,
-) -> Factor | None:
-    """Tie one factor per operand; ``derived`` ones leave along, so their zeros count, but are not tied."""
-    factors = list(row.values())
-    axes = sorted(set().union(*(f.axes for f in (*factors, *derived.values()))))
-    common = sorted(set(factors[0].axes).intersection(*(f.axes for f in factors)))
-    # Operands that share no axis make a block of pairs, as in gate[:, None] * time[None, :].
-    if not common:
-        common = axes
-    sizes = [shape[a] for a in axes]
-    wide = {i: expand_to(f, axes, sizes) for i, f in row.items()}
-    labels = next(iter(wide.values()))[0]
-    for other, _ in list(wide.values())[1:]:
-        ties.tie(labels, other)
-        labels = np.where(labels >= 0, labels, other)
-    # An operand without labels is a constant: whether it is zero does not depend on what leaves.
-    none = {True: np.full((), 2, np.int8), False: np.zeros((), np.int8)}
-    spread = {i: wide[i][1] for i in wide} | {i: expand_to(f, axes, sizes)[1] for i, f in derived.items()}
-    flags = combine([spread[i] if i in spread else none[v.zero] for i, v in enumerate(values)])
-    gone = tuple(i for i, a in enumerate(axes) if a not in common)
-    zero = np.broadcast_to(flags, sizes)
-    if gone:
-        labels, zero = labels.max(axis=gone), zero.min(axis=gone)
-    main = frozenset().union(*(f.main for f in factors)) & set(common)
-    return simplify(Factor(tuple(common), labels, zero, frozenset(main)))

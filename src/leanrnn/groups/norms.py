@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from leanrnn.groups.groups import Groups, Indices, Layer, Strip, index_tensor
+from leanrnn.groups.slabs import Slab, products_of, slabs_of
 
 __all__ = ["Biases", "Entry", "GroupIndex", "alive", "counting", "group_norms", "is_weight", "norm_shares"]
 
 Wanted = Callable[[Layer, Strip], bool]
-Block = tuple[int, int, Tensor]
-"""Rows of a tensor, from and up to, with numbers of its shape."""
 Biases = bool | Literal["needed"]
 """Whether biases are meant too: all, none, or those of layers that are only dead when their biases are zero."""
 
@@ -86,10 +85,10 @@ class GroupIndex:
         """Sum of weight times gradient of every group: the derivative by a factor on all its places at once.
         Parameters without a gradient, or not in ``only``, add nothing."""
 
-        def products(entry: Entry) -> Iterator[Block]:
+        def products(entry: Entry) -> Iterator[Slab]:
             tensor = entry.tensor
             if tensor.grad is not None and (only is None or tensor in only):
-                yield from _products(tensor.detach(), tensor.grad, self.dtype)
+                yield from products_of(tensor.detach(), tensor.grad, self.dtype)
 
         return self._reduce(products, torch.sum, Tensor.add_)
 
@@ -143,13 +142,13 @@ class GroupIndex:
                 return False
         return True
 
-    def _filled(self, prepare: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Entry], Iterator[Block]]:
-        return lambda entry: _blocks(entry.tensor, self.dtype, prepare)
+    def _filled(self, prepare: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Entry], Iterator[Slab]]:
+        return lambda entry: slabs_of(entry.tensor, self.dtype, prepare)
 
     @torch.no_grad()
     def _reduce(
         self,
-        blocks: Callable[[Entry], Iterator[Block]],
+        blocks: Callable[[Entry], Iterator[Slab]],
         reduce: Callable[..., Tensor],
         merge: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
@@ -215,37 +214,6 @@ def _padded(keys: Indices, values: Indices, rows: int, fill: int) -> Indices:
     table = np.full((rows, int(rank.max(initial=0)) + 1), fill, dtype=np.int64)
     table[keys, rank] = values
     return table
-
-
-def _blocks(tensor: Tensor, dtype: torch.dtype, prepare: Callable[[Tensor, Tensor], Tensor]) -> Iterator[Block]:
-    """Prepared slabs of ``tensor``."""
-    for lo, hi, out in _slabs(tensor, dtype):
-        block = tensor[lo:hi]
-        # Narrow floats are widened before they are squared, not after; of a complex number the magnitude counts.
-        real = torch.abs(block, out=out) if block.is_complex() else block if block.dtype == dtype else out.copy_(block)
-        yield lo, hi, prepare(real, out)
-
-
-def _products(tensor: Tensor, grad: Tensor, dtype: torch.dtype) -> Iterator[Block]:
-    """Slabs of weight times gradient."""
-    grad = grad if grad.layout == torch.strided else grad.to_dense()
-    for lo, hi, out in _slabs(tensor, dtype):
-        block, slope = tensor[lo:hi], grad[lo:hi]
-        yield lo, hi, (block.conj() * slope).real if block.is_complex() else out.copy_(block).mul_(slope)
-
-
-def _slabs(tensor: Tensor, dtype: torch.dtype) -> Iterator[Block]:
-    """Scratch for slabs along the first axis, small enough to stay in cache; one serves them all."""
-    rows = max(1, _block_size(tensor.device) * tensor.shape[0] // max(1, tensor.numel()))
-    scratch = tensor.new_empty((min(rows, tensor.shape[0]), *tensor.shape[1:]), dtype=dtype)
-    for lo in range(0, tensor.shape[0], rows):
-        hi = min(lo + rows, tensor.shape[0])
-        yield lo, hi, scratch[: hi - lo]
-
-
-def _block_size(device: torch.device) -> int:
-    # A cache-sized slab per thread on the CPU (measured); elsewhere launches cost more than memory traffic.
-    return 2**18 * torch.get_num_threads() if device.type == "cpu" else 2**24
 
 
 def _maximum_(place: Tensor, part: Tensor) -> Tensor:

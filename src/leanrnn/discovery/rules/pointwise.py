@@ -13,7 +13,8 @@ from torch.utils._pytree import tree_map
 from leanrnn.discovery.labels import Flags, Value, broadcast, take
 from leanrnn.discovery.rules.base import Call, rule, unsure_value
 from leanrnn.discovery.rules.kinds import Kind
-from leanrnn.discovery.ties import Combine, Ties, unify
+from leanrnn.discovery.ties import Ties
+from leanrnn.discovery.unify import Combine, unify
 
 __all__ = ["pin_stretched", "pointwise_values"]
 
