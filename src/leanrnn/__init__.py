@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from leanrnn.penalties import L1 as L1
     from leanrnn.penalties import GroupLasso as GroupLasso
     from leanrnn.penalties import Penalty as Penalty
+    from leanrnn.sparsify import Course as Course
     from leanrnn.sparsify import ElementThreshold as ElementThreshold
     from leanrnn.sparsify import GroupThreshold as GroupThreshold
     from leanrnn.sparsify import Saliency as Saliency
@@ -51,6 +52,7 @@ __version__ = "0.1.0"
 __all__ = [
     "L1",
     "Budget",
+    "Course",
     "ElementThreshold",
     "GroupLasso",
     "GroupThreshold",
@@ -92,6 +94,7 @@ _HOMES = {
     "discovery.register": "register",
     "groups": "Budget Groups Layer",
     "penalties": "GroupLasso L1 Penalty",
+    "sparsify.course": "Course",
     "sparsify": "ElementThreshold GroupThreshold Sparsifier Strength choose_threshold constant linear_ramp off_from",
     "sparsify.saliency": "Saliency",
     "surgery.checkpoint": "about load save",

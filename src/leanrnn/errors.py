@@ -1,4 +1,4 @@
-"""The errors a user can cause. Each message says what was wrong, where, and what to do."""
+"""The errors a user can cause, and the one warning. Each message says what was wrong, where, and what to do."""
 
 __all__ = [
     "BudgetError",
@@ -10,6 +10,7 @@ __all__ = [
     "GroupsError",
     "LayerError",
     "LeanRNNError",
+    "LeanRNNWarning",
     "OperatorError",
     "RunError",
     "ShrinkError",
@@ -19,6 +20,10 @@ __all__ = [
 
 class LeanRNNError(Exception):
     """Base class of every error leanrnn raises on purpose."""
+
+
+class LeanRNNWarning(UserWarning):
+    """Something had no effect, or went further than it should: a cut that removed nothing, for example."""
 
 
 class UnsupportedModelError(LeanRNNError):

@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from leanrnn.discovery.discover import discover
-from leanrnn.errors import GroupsError
+from leanrnn.errors import GroupsError, LeanRNNWarning
 from leanrnn.groups.groups import Groups
 from leanrnn.penalties.group_lasso import GroupLasso
 from leanrnn.sparsify.sparsifier import Sparsifier
@@ -185,7 +185,8 @@ def test_one_component_stays_and_every_state_follows():
     run = Run(*language())
     run.train(3)
     kill_(run.groups, {name: list(range(6)) for name in DEAD})
-    run.sparsifier.compact()
+    with pytest.warns(LeanRNNWarning, match="rnn.l0, rnn.l1: only one component is left"):
+        run.sparsifier.compact()
     assert run.groups.widths == {"rnn.l0": 1, "rnn.l1": 1}
     for p in run.model.parameters():
         assert run.optimizer.state[p]["momentum_buffer"].shape == p.shape == p.grad.shape

@@ -55,6 +55,7 @@ def train(model, optimizer, data):
         optimizer.step()
 
 
+@pytest.mark.filterwarnings("ignore:.*only one component is left")
 @pytest.mark.parametrize("wrapped", [lambda strength: strength, lambda strength: off_from(strength, 150, left=0.5)])
 def test_a_controller_meets_its_target_and_goes_on_to_the_same_bits(wrapped):
     data = batches(200)

@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from leanrnn import layers
-from leanrnn.errors import GroupsError, ShrinkError, UnsupportedModelError
+from leanrnn.errors import GroupsError, LeanRNNWarning, ShrinkError, UnsupportedModelError
 from leanrnn.groups.groups import Groups, Layer
+from leanrnn.groups.norms import group_norms
 from leanrnn.running.call import leaves
 from leanrnn.running.compare import difference, run, tolerance
 from leanrnn.surgery.plan import plan_of
@@ -62,12 +63,18 @@ def test_biases_count_only_where_the_value_is_read():
         ({"keep_widths": {"rnn._l0": 5}}, (5, 6)),
         ({"keep_widths": {"rnn._l0": 1, "rnn._l1": 3}, "round_to": 4}, 4),
         ({"ratio": 0.5, "round_to": 8}, 6),
-        ({}, 6),
     ],
 )
 def test_wishes(wish, widths):
     model, groups, _ = tagger()
     assert shrink(model, groups, **wish).rnn.hidden_size == widths
+
+
+def test_without_a_wish_a_model_without_dead_components_stays_and_says_so():
+    model, groups, _ = tagger()
+    least = min(float(norms.min()) for norms in group_norms(groups).values())
+    with pytest.warns(LeanRNNWarning, match=f"no component is dead. The smallest norm of a group is {least:.3g}"):
+        assert shrink(model, groups).rnn.hidden_size == 6
 
 
 def test_the_smallest_go_first_and_the_largest_dead_come_back():

@@ -98,26 +98,47 @@ class Budget:
             given["round_to"] = int(given["round_to"])
         return cls(**given, latency=latency)
 
+    def costs(self, groups: Groups) -> dict[str, CostLike]:
+        """What is limited, by name, as functions of the widths. ::
+
+        Budget(weights="50%").costs(groups)["weights"].at(groups.widths)
+        """
+        found: dict[str, CostLike] = {name: groups.costs[name] for name in NAMES if getattr(self, name) is not None}
+        if self.milliseconds is not None and self.latency is not None:
+            found["milliseconds"] = self.latency
+        return found
+
     def limits(self, groups: Groups) -> Limits:
         """The budget in numbers for a model as it is now; :class:`BudgetError` if no widths hold it. ::
 
         limits = Budget(mult_adds="25%").limits(groups)
         """
-        wanted: dict[str, CostLike] = {name: groups.costs[name] for name in NAMES if getattr(self, name) is not None}
-        start = {name: float(cost.at(groups.widths)) for name, cost in wanted.items()}
-        latency = None if self.milliseconds is None else self.latency
-        if latency is not None:
-            wanted["milliseconds"] = latency
-            start["milliseconds"] = latency.timed_at(groups.widths)
+        wanted = self.costs(groups)
+        start = {name: float(cost.at(groups.widths)) for name, cost in wanted.items() if name in NAMES}
+        if self.latency is not None and "milliseconds" in wanted:
+            start["milliseconds"] = self.latency.timed_at(groups.widths)
         most = {name: _amount(name, getattr(self, name), start[name]) for name in wanted}
         caps = {name: math.floor(n) for name, n in _by_layer("widths", self.widths, groups).items()}
         floors = {name: max(1, math.ceil(n)) for name, n in _by_layer("floors", self.floors, groups).items()}
         for name, width in groups.widths.items():
             floors[name] = min(width, floors.get(name, 1))
             caps[name] = min(width, caps.get(name, width))
+        latency = self.latency if "milliseconds" in wanted else None
         found = Limits(wanted, most, start, groups.widths, caps, floors, self.round_to, latency)
         _check_possible(found, groups)
         return found
+
+    def limits_of(self, data: Mapping[str, Any], groups: Groups) -> Limits:
+        """The limits whose :meth:`Limits.to_data` this is: parts of a model as it once was. ::
+
+        budget.limits_of(limits.to_data(), groups) == limits
+        """
+        costs, numbers = self.costs(groups), {name: data[name] for name in _NUMBERS}
+        latency = self.latency if "milliseconds" in costs else None
+        return Limits(costs, round_to=self.round_to, latency=latency, **numbers)
+
+
+_NUMBERS = ("most", "start", "widths", "caps", "floors")
 
 
 @dataclass(frozen=True)
@@ -160,11 +181,16 @@ class Limits:
         return replace(self, most=most, caps=caps, round_to=1)
 
     def allowed(self, layer: str, width: int) -> list[int]:
-        """The widths that a layer of ``width`` components may have, ascending: all it has, or multiples of
-        ``round_to`` between its floor and its cap."""
+        """The widths that a layer of ``width`` components may have, ascending: multiples of ``round_to`` between its
+        floor and its cap, and all that it had at the beginning."""
         floor, cap = min(width, self.floors[layer]), min(width, self.caps[layer])
         steps = range(-(-floor // self.round_to) * self.round_to, cap + 1, self.round_to)
-        return sorted({*steps, cap} if cap == width or not steps else steps)
+        whole = cap == width == self.widths[layer]
+        return sorted({*steps, cap} if whole or not steps else steps)
+
+    def to_data(self) -> dict[str, dict[str, float]]:
+        """The numbers, as plain data; :meth:`Budget.limits_of` reads them again."""
+        return {name: dict(getattr(self, name)) for name in _NUMBERS}
 
     def hold(self, widths: Mapping[str, Any]) -> Any:
         """Whether widths are within what the costs may be; arrays of widths give an array."""

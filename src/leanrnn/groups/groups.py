@@ -4,7 +4,7 @@ after a cut."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class Groups:
         """From which operators the groups were found, in words: the plain reading, or one that a model needed."""
         self.failed = False
         """Whether a width was offered and did not pass the proof."""
+        self.unmet: Callable[[], str] | None = None
+        """What a sparsifier that is attached has still to do, as it says itself; nothing if nothing is left."""
         self._model = model
         self._costs: Costs | None = None
 

@@ -11,12 +11,14 @@ from torch.optim import Optimizer
 from leanrnn.errors import GroupsError
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
+from leanrnn.groups.norms import alive
 from leanrnn.penalties import PENALTIES, Penalty
 from leanrnn.sparsify.directions import Directions
 from leanrnn.sparsify.optimizers import gradient_amounts, parameters_of, proximal_amounts
 from leanrnn.sparsify.state import restore_, saved
 from leanrnn.sparsify.strength import Strength, as_strength
 from leanrnn.sparsify.thresholds import Threshold, as_thresholds
+from leanrnn.sparsify.told import warn
 from leanrnn.sparsify.way import Way
 
 __all__ = ["Mode", "Penalised", "as_penalty"]
@@ -43,6 +45,7 @@ class Penalised(Way):
         self.groups, self.mode = groups, mode
         self.penalty, self.thresholds = as_penalty(penalty, groups), as_thresholds(threshold)
         self._strength, self._directions = as_strength(strength), Directions(groups)
+        self._asked = mode != "loss"
 
     def strength(self, step: int) -> float:
         return self._strength.at(step, self.groups)
@@ -51,10 +54,19 @@ class Penalised(Way):
         return list(dict.fromkeys(name for threshold in self.thresholds for name in threshold.touches(self.groups)))
 
     def loss(self, step: int) -> Tensor | None:
-        return self.penalty.value() * self.strength(step) if self.mode == "loss" else None
+        if self.mode != "loss":
+            return None
+        self._asked = True
+        return self.penalty.value() * self.strength(step)
 
     def before(self, step: int, optimizer: Optimizer) -> None:
         """The gradient of the penalty."""
+        if not self._asked:
+            self._asked = True  # once is enough
+            warn(
+                'the penalty has no effect: mode="loss" leaves it to your loop, and it was not asked for before this '
+                "step. Add it to the loss, loss = loss + sparsifier.loss(), or use another mode."
+            )
         strength = self.strength(step) if self.mode == "gradient" else 0.0
         if strength:
             self.penalty.add_gradient_(gradient_amounts(optimizer, strength))
@@ -71,6 +83,14 @@ class Penalised(Way):
 
     def cut_(self, masks: Masks) -> None:
         self.penalty.cut_(masks)
+
+    def left_over(self) -> str:
+        dead = {name: int((~mask).sum()) for name, mask in alive(self.groups).items()}
+        told = ", ".join(f"{count} in {name}" for name, count in dead.items() if count)
+        return told and (
+            f"dead components are still in the model: {told}. From now on nothing keeps them at zero. Call compact() "
+            "before detach(), or shrink the model before it trains on."
+        )
 
     def compacted(self, step: int) -> None:
         self._strength.compacted(step, self.groups)

@@ -15,7 +15,7 @@ from leanrnn.groups.data import Layer, Masks, Strip
 from leanrnn.groups.groups import Groups, index_tensor
 from leanrnn.groups.norms import GroupIndex
 
-__all__ = ["Saliency", "handles"]
+__all__ = ["Handles", "Saliency", "handles"]
 
 
 class Saliency:
@@ -47,8 +47,7 @@ class Saliency:
         if not window >= 1:
             raise GroupsError(f"window is {window}. Give a number of readings, at least 1.")
         self.groups, self.window, self.readings = groups, window, 0
-        self._judged = _Judged(groups)
-        self._index = GroupIndex(groups, self._judged)
+        self._index = GroupIndex(groups, Handles(groups))
         self._scores = self._blank()
         self._parts: dict[int, Tensor] = {}
 
@@ -110,8 +109,12 @@ class Saliency:
         return torch.zeros(sum(index.widths), dtype=index.dtype, device=index.device)
 
 
-class _Judged:
-    """Which strips count: those of the handles. They are looked up again when the groups were cut."""
+class Handles:
+    """Whether a strip is one of the :func:`handles`, as ``GroupIndex`` asks; looked up again when the groups were cut.
+    ::
+
+        GroupIndex(groups, Handles(groups))
+    """
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups

@@ -12,19 +12,22 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from leanrnn.errors import GroupsError
+from leanrnn.groups.budget import Budget
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
 from leanrnn.penalties import Penalty
 from leanrnn.penalties.base import select
 from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_, distributed
+from leanrnn.sparsify.course import Course
 from leanrnn.sparsify.optimizers import check_parameters, closure_then, unwrapped
-from leanrnn.sparsify.penalised import Mode, Penalised
+from leanrnn.sparsify.penalised import Mode
 from leanrnn.sparsify.state import FORMAT, check_alike, upgraded
 from leanrnn.sparsify.status import Status, layer_status
 from leanrnn.sparsify.strength import Strength
 from leanrnn.sparsify.thresholds import Threshold
-from leanrnn.sparsify.way import Way
+from leanrnn.sparsify.told import warn, warn_of_collapse
+from leanrnn.sparsify.ways import way_for
 
 __all__ = ["Sparsifier"]
 
@@ -35,14 +38,22 @@ class Sparsifier:
     .. code-block:: diff
 
         + groups = leanrnn.discover(model, example)
-        + sparsifier = leanrnn.Sparsifier(groups, strength=2e-3).attach(optimizer)
+        + budget = leanrnn.Budget(mult_adds="25%")
+        + sparsifier = leanrnn.Sparsifier(groups, budget=budget, steps=len(loader)).attach(optimizer)
           for batch in loader:
               loss = loss_fn(model(batch.x), batch.y)
               loss.backward(); optimizer.step(); optimizer.zero_grad()
         + small = leanrnn.shrink(model, groups)
 
+    There are two ways. With a ``budget`` the components that are worth least for what they cost are faded to zero and
+    cut out in the course of the training, until the model costs what it may; nothing has to be tuned. With a
+    ``strength`` a penalty pulls on all groups, as in the paper, and what dies is cut out by :meth:`compact`.
+
     Args:
         groups: what ``discover`` found; it shrinks along with the model.
+        budget: what the model may cost in the end, a :class:`~leanrnn.Budget`.
+        steps: to a budget, how many optimizer steps the whole training has.
+        course: to a budget, when components go and what they are judged by, a :class:`~leanrnn.Course`.
         strength: weight of the penalty, a number, a function of the step (``linear_ramp(2e-3, 1000)``) or a
             :class:`~leanrnn.Strength` of your own, relative to the loss as the loop computes it: for a mean over time
             steps divide the strength for a sum over them by their number.
@@ -62,13 +73,16 @@ class Sparsifier:
         self,
         groups: Groups,
         *,
-        strength: float | Callable[[int], float] | Strength,
+        strength: float | Callable[[int], float] | Strength | None = None,
+        budget: Budget | None = None,
+        steps: int | None = None,
+        course: Course | None = None,
         threshold: float | Threshold | Sequence[Threshold] | None = 1e-4,
         penalty: str | Penalty = "group_lasso",
         mode: Mode = "gradient",
     ) -> None:
         self.groups = groups
-        self._way: Way = Penalised(groups, strength, threshold, penalty, mode)
+        self._way = way_for(groups, strength, budget, steps, course, threshold, penalty, mode)
         self.steps = 0
         """Optimizer steps seen so far."""
         self.optimizers: list[Optimizer] = []
@@ -93,11 +107,17 @@ class Sparsifier:
         """Names of the parameters the thresholds may set to zero."""
         return self._way.touches()
 
-    def attach(self, optimizer: Optimizer | Sequence[Optimizer], copies: Sequence[nn.Module] = ()) -> Sparsifier:
+    def attach(
+        self,
+        optimizer: Optimizer | Sequence[Optimizer],
+        copies: Sequence[nn.Module] = (),
+        after: Callable[[Compaction], object] | None = None,
+    ) -> Sparsifier:
         """Act in every step of ``optimizer`` (or of several, if they share the parameters out among them).
 
-        ``copies`` are modules with the same tensors, such as ``torch.optim.swa_utils.AveragedModel``, that ``compact``
-        is to cut along with the model. Returns ``self``.
+        ``copies`` are modules with the same tensors, such as ``torch.optim.swa_utils.AveragedModel``, that are cut
+        along with the model. ``after`` is called with the record whenever a step has cut something out. Returns
+        ``self``.
         """
         if self.optimizers:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
@@ -106,14 +126,27 @@ class Sparsifier:
         check_parameters(optimizers, select(self.groups))
         for copy in copies:
             copy_root(copy, self.groups)
-        self.optimizers, self.copies = optimizers, list(copies)
+        if self._way.cuts_by_itself and after is None:
+            self._refuse_replicas("attach(optimizer, after=...)")
+        self.optimizers, self.copies, self._after_compaction = optimizers, list(copies), after
+        self.groups.unmet = lambda: self._way.unmet(self.steps)
         for item in optimizers:
             self._handles.append(item.register_step_pre_hook(self._before_step))
             self._handles.append(item.register_step_post_hook(self._after_step))
         return self
 
+    def _refuse_replicas(self, call: str) -> None:
+        if distributed():
+            raise GroupsError(
+                "compaction by itself would leave DistributedDataParallel with the old parameters. "
+                f"Give {call} a function that wraps the model again."
+            )
+
     def detach(self) -> None:
-        """Let go of the optimizer: its steps are its own again."""
+        """Let go of the optimizer: its steps are its own again. Warns if the work is not done."""
+        if self.optimizers and (message := self._way.unmet(self.steps) or self._way.left_over()):
+            warn(message)
+        self.groups.unmet = None
         for handle in self._handles:
             handle.remove()
         self._handles, self.optimizers, self.copies = [], [], []
@@ -155,11 +188,8 @@ class Sparsifier:
         if every is not None:
             if every < 0:
                 raise GroupsError(f"compact(every={every}) is not possible. Give a number of steps, or 0 to stop.")
-            if every and after is None and distributed():
-                raise GroupsError(
-                    "compaction by itself would leave DistributedDataParallel with the old parameters. "
-                    "Give compact(every=..., after=...) a function that wraps the model again."
-                )
+            if every and after is None:
+                self._refuse_replicas("compact(every=..., after=...)")
             self._every, self._after_compaction = every, after
         return self._compact(choose(self.groups))
 
@@ -170,7 +200,8 @@ class Sparsifier:
             cut_everywhere_(groups, masks, self.copies, self.optimizers)
             self._way.cut_(masks)
             self._past_cuts.record(masks)
-            groups.layers = groups.cut(masks)
+            before, groups.layers = groups.widths, groups.cut(masks)
+            warn_of_collapse(before, groups.widths)
         self._way.compacted(self.steps)
         return Compaction(self.steps, removed, groups.widths)
 

@@ -27,6 +27,8 @@ class Way(ABC):
     penalty: Penalty | None = None
     kind: str
     """Its name in a state."""
+    cuts_by_itself: bool = False
+    """Whether :meth:`due` ever asks for a cut."""
 
     @abstractmethod
     def before(self, step: int, optimizer: Optimizer) -> None:
@@ -63,7 +65,11 @@ class Way(ABC):
         return None
 
     def unmet(self, step: int) -> str:
-        """What is missing if training ends here, in a sentence; nothing if nothing is."""
+        """What of its aim is missing if training ends here, in a sentence; nothing if nothing is."""
+        return ""
+
+    def left_over(self) -> str:
+        """What is dead and still in the model, in a sentence; nothing if nothing is. Reads numbers back."""
         return ""
 
     @abstractmethod

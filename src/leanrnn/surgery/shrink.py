@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from leanrnn.errors import BudgetError, GroupsError, LeanRNNError, ShrinkError
+from leanrnn.errors import BudgetError, GroupsError, LeanRNNError, LeanRNNWarning, ShrinkError
 from leanrnn.groups.budget import Budget, Limits
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
-from leanrnn.groups.norms import norm_shares
+from leanrnn.groups.norms import group_norms, norm_shares
 from leanrnn.groups.within import keep_within
 from leanrnn.running.copies import copy_model
 from leanrnn.running.user_line import user_line
 from leanrnn.surgery.cut import cut_
+from leanrnn.surgery.plan import plan_of
 from leanrnn.surgery.proof import Differs, cut_copy
 
 __all__ = ["shrink"]
@@ -75,7 +76,9 @@ def shrink(
             )
         masks = _within(bound, budget.limits(groups), norm_shares(bound) if scores is None else scores)
         if all(mask.all() for mask in masks.values()):
-            warnings.warn("the model is within the budget as it is: nothing was cut.", stacklevel=2)
+            _warn("the model is within the budget as it is: nothing was cut.")
+    elif keep is None and ratio is None and keep_widths is None:
+        _warn_of_too_little(groups, bound, masks)
     example = groups.example if example is None else example
     if not verify:
         small = copy_model(model)
@@ -89,6 +92,24 @@ def shrink(
         raise
     except Exception as error:
         raise _explained(error) from error
+
+
+def _warn_of_too_little(groups: Groups, bound: Groups, masks: Masks) -> None:
+    """Say so if training has not come to its end, or left nothing dead in a model that nothing was cut out of."""
+    if groups.unmet is not None and (message := groups.unmet()):
+        _warn(message)
+    elif plan_of(bound.model) is None and all(mask.all() for mask in masks.values()):
+        norms = {name: float(values.min()) for name, values in group_norms(bound).items()}
+        least = min(norms, key=lambda name: norms[name])
+        _warn(
+            f"nothing was cut: no component is dead. The smallest norm of a group is {norms[least]:.3g}, in {least}; a "
+            'dead one has 0. Say how small the model is to be, shrink(..., budget=leanrnn.Budget(mult_adds="25%")), or '
+            "train with a budget, a larger strength or a GroupThreshold."
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, LeanRNNWarning, stacklevel=4)
 
 
 def _within(groups: Groups, limits: Limits, scores: Mapping[str, Any]) -> Masks:
