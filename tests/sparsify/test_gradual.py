@@ -1,6 +1,7 @@
 """The way to a budget: it lands, leaves survivors alone, changes nothing when it cuts, and goes on where it was."""
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -111,6 +112,32 @@ def test_a_cut_changes_nothing_in_what_the_model_computes():
     training.sparsifier._after_compaction = after
     training.run(batches(STEPS))
     assert len(seen) >= 3
+
+
+@pytest.mark.parametrize("mode", ["gradient", "proximal", "loss"])
+def test_a_penalty_helps_on_the_way_and_finds_its_strength(mode):
+    model, groups = wide()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    course = Course(0.25, 0.5, 8)
+    limit = 0.4 * groups.costs.mult_adds.at(groups.widths)
+    sparsifier = Sparsifier(
+        groups, budget=Budget(mult_adds="40%"), steps=200, course=course, penalty="group_lasso", mode=mode
+    ).attach(optimizer)
+    strengths = []
+    for tokens in batches(200):
+        optimizer.zero_grad()
+        loss = data_loss(model, tokens)
+        (loss + sparsifier.loss() if mode == "loss" else loss).backward()
+        optimizer.step()
+        strengths.append(sparsifier.strength)
+    assert groups.costs.mult_adds.at(groups.widths) <= limit
+    assert not any(strengths[:49]) and all(strengths[50:149]) and not any(strengths[149:])
+    changes = {round(b / a, 6) for a, b in itertools.pairwise(strengths[50:149])}
+    assert changes <= {1.0, 1.5, round(1 / 1.5, 6)} and len(changes) > 1
+    budget = Budget(mult_adds="99%")
+    other = Sparsifier(groups, budget=budget, steps=200, course=course, penalty="group_lasso", mode=mode)
+    other.load_state_dict(sparsifier.state_dict())
+    assert other.state_dict() == sparsifier.state_dict()
 
 
 @pytest.mark.parametrize("make", ["momentum", "adam"])

@@ -59,7 +59,9 @@ class Sparsifier:
             steps divide the strength for a sum over them by their number.
         threshold: a number is the paper's element-wise tau (1e-4 is its choice for language models); or an
             ``ElementThreshold``, a ``GroupThreshold``, several of them, None for none.
-        penalty: "group_lasso", "l1", or a :class:`~leanrnn.Penalty`.
+        penalty: "group_lasso" (what a strength is for if nothing else is said), "l1", or a
+            :class:`~leanrnn.Penalty`. With a budget, a penalty pulls while the model shrinks, what goes is chosen by
+            norm, and the strength is found on the way.
         mode: how the penalty acts. "gradient" adds its gradient when the optimizer steps, after any clipping.
             "proximal" shrinks the groups after the step, by the learning rate of each parameter times the strength
             (also under Adam, whose own scaling of the step is not applied to it). "loss" leaves it to the loop,
@@ -78,7 +80,7 @@ class Sparsifier:
         steps: int | None = None,
         course: Course | None = None,
         threshold: float | Threshold | Sequence[Threshold] | None = 1e-4,
-        penalty: str | Penalty = "group_lasso",
+        penalty: str | Penalty | None = None,
         mode: Mode = "gradient",
     ) -> None:
         self.groups = groups
