@@ -11,6 +11,7 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from leanrnn import Budget, Course, discover
 from leanrnn.errors import GroupsError
 from leanrnn.sparsify.sparsifier import Sparsifier
 from leanrnn.sparsify.thresholds import ElementThreshold, GroupThreshold
@@ -49,10 +50,14 @@ class Replica:
             assert torch.equal(first, p), name
 
 
-def work(rank: int, file: str, make: str, mode: str) -> None:
+def join(rank: int, file: str) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
+
+
+def work(rank: int, file: str, make: str, mode: str) -> None:
+    join(rank, file)
     run = Replica(rank, make, mode)
     groups = run.sparsifier.groups
     # Groups this small grow a little in every step and are cut off by the group threshold again.
@@ -71,6 +76,29 @@ def work(rank: int, file: str, make: str, mode: str) -> None:
     dist.barrier()
     # Gloo's threads may still be about when C++ tears the process down, which aborts it now and then.
     os._exit(0)
+
+
+def work_to_a_budget(rank: int, file: str) -> None:
+    join(rank, file)
+    model, _ = language(width=12)
+    run = object.__new__(Replica)
+    run.model, run.rank, run.optimizer = model, rank, OPTIMIZERS["adam"](model.parameters())
+    groups = discover(model, batches(1)[0])
+    run.sparsifier = Sparsifier(groups, budget=Budget(mult_adds="50%"), steps=20, course=Course(rounds=3))
+    with pytest.raises(GroupsError, match="after"):
+        run.sparsifier.attach(run.optimizer)
+    run.sparsifier.attach(run.optimizer, after=run.wrap)
+    run.wrap()
+    limit = 0.5 * groups.costs.mult_adds.at(groups.widths)
+    run.train(20)
+    assert groups.costs.mult_adds.at(groups.widths) <= limit
+    dist.barrier()
+    os._exit(0)
+
+
+@pytest.mark.slow
+def test_replicas_choose_the_same_components_for_a_budget(tmp_path: Path):
+    mp.spawn(work_to_a_budget, args=(str(tmp_path / "store"),), nprocs=2)
 
 
 @pytest.mark.slow
