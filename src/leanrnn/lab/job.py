@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import leanrnn
 from leanrnn.lab.events import check_finite
+from leanrnn.lab.notes import noted
 from leanrnn.lab.sparse_settings import SparseSettings
 
 __all__ = ["Job", "Tally", "judging", "sparsifier_for", "start_file"]
@@ -65,6 +66,9 @@ class Job(Generic[Model]):
     difference: float = 0.0
     """The largest there was between the scores of the model with dead components and without them, when they went."""
 
+    notes: list[str] = field(default_factory=list)
+    """What a user should know of the run."""
+
     @property
     def judged(self) -> Model:
         """What is evaluated, and in the end kept: the average, if there is one."""
@@ -96,8 +100,9 @@ class Job(Generic[Model]):
         if all(layer.alive == layer.width for layer in self.sparsifier.status().layers):
             return False
         before = scores(self.model)
-        if not self.sparsifier.compact():
-            return False
+        with noted(self.notes):
+            if not self.sparsifier.compact():
+                return False
         self.note_difference(before, scores(self.model))
         return True
 

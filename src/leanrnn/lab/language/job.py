@@ -65,8 +65,7 @@ class LanguageJob(Job[LanguageModel]):
         """From now on there is one; what is cut out of the model is cut out of it."""
         self.average = average_of(self.model)
         if self.sparsifier:
-            self.sparsifier.detach()
-            self.sparsifier.attach(self.optimizer, copies=[self.average])
+            self.sparsifier.copies.append(self.average)
 
 
 def begun(config: Config, text: Text, per_epoch: int, start: Path | None, device: torch.device) -> LanguageJob:

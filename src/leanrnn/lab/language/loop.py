@@ -26,6 +26,7 @@ from leanrnn.lab.language.job import LanguageJob, begun, resumed, save, teacher_
 from leanrnn.lab.language.model import LanguageModel, detached, drops, load_language_model
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import Text, streams, windows
+from leanrnn.lab.notes import noted
 from leanrnn.lab.precision import products
 from leanrnn.lab.runs import Run
 
@@ -59,7 +60,7 @@ def train(
     per_epoch = (len(rows) - 1) // config.window
     asked = teacher_from(teacher, text, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
-    job.teacher = asked
+    job.teacher, job.notes = asked, run.notes
     last = time.monotonic()
     while job.epoch < config.epochs:
         for interval in _epoch(job, config, rows, per_epoch):
@@ -209,7 +210,8 @@ def _finish(job: LanguageJob, config: Config, text: Text, run: Run) -> dict[str,
         model = load_language_model(run.folder / BEST).to(job.losses.device).eval()
         groups = leanrnn.discover(model, rows[: config.window], scope=config.scope) if config.sparse else None
     if groups is not None:
-        small = leanrnn.shrink(model, groups, example=rows[: config.window])
+        with noted(run.notes):
+            small = leanrnn.shrink(model, groups, example=rows[: config.window])
         assert isinstance(small, LanguageModel)
         job.note_difference(_scores(model, rows, config), _scores(small, rows, config))
         model = small

@@ -20,6 +20,7 @@ from leanrnn.environment import give_back_memory
 from leanrnn.lab.average import update_
 from leanrnn.lab.disk import write_whole
 from leanrnn.lab.events import Answered, Evaluation
+from leanrnn.lab.notes import noted
 from leanrnn.lab.precision import products
 from leanrnn.lab.runs import Run
 from leanrnn.lab.squad.config import SquadConfig
@@ -52,7 +53,7 @@ def train(
     rows = usable(data.train, config)
     asked = teacher_from(teacher, data, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, there) or begun(config, data, start, there)
-    job.teacher = asked
+    job.teacher, job.notes = asked, run.notes
     last, source = time.monotonic(), _endless(config, data, rows, job.step)
     while job.step < config.steps:
         interval = _step(job, config, next(source), there)
@@ -159,7 +160,8 @@ def _finish(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> tuple[
     """Shrink the average, write it, answer all questions with it."""
     model = job.average.eval()
     if job.sparsifier:
-        model, apart = shrunk(job.model, model, job.sparsifier.groups, config, example(data.vocabulary, 2, 12, 5))
+        with noted(run.notes):
+            model, apart = shrunk(job.model, model, job.sparsifier.groups, config, example(data.vocabulary, 2, 12, 5))
         job.difference = max(job.difference, apart)
     leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
     answers = predictions(runner(model), data.dev, data.vocabulary, None, config.batch)
