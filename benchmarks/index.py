@@ -47,6 +47,8 @@ PROGRAMS = tuple(
         ("published speech", "published.speech", "Fetches recorded speech for the program below.", "minutes"),
         ("published train", "published.train", "How well does a published model with its real weights shrink?",
          "an hour"),
+        ("pays run", "pays.run", "Which way to a smaller model is best at equal cost? Does what is missing of it.",
+         "minutes for a run, days for all"),
         ("reach", "reach.models", "What can be cut out of models that other people published?",
          "minutes, after some 4 GB of packages"),
         ("reach setup", "zoo.setup", "Installs the packages of these models.", "minutes"),
