@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import leanrnn
-from benchmarks.pays.cases import CASES, Settings
 from benchmarks.pays.grid import chosen
 from benchmarks.pays.methods import CutAtOnce, Lean, Paper
+from benchmarks.pays.gates import Gates
 from benchmarks.pays.records import Store
+from benchmarks.pays.strengths import NEAR
 from benchmarks.pays.train import Method, Task, Trained, train
-from leanrnn.lab.language.model import LanguageModel, load_language_model
+from leanrnn.lab.language.model import load_language_model
 
 __all__ = ["ARMS", "Arm", "Waits", "save"]
 
@@ -28,37 +29,34 @@ class Arm:
     run: Callable[[Task, Store, float], Trained]
     taught: bool = False
     strength: float = 0.0
-    """With which the search for one begins, at learning rate 1; 0 if it has none."""
-    ends: int = 0
-    """The epoch, counted from 0, at whose beginning its widths stand, if that is not the last one."""
+    """With which the search for one begins; 0 if it has none."""
+    by_rate: bool = False
+    """Whether the strength acts times the learning rate."""
 
 
-def save(file_of: Callable[..., object], task: Task, arm: str, trained: Trained) -> None:
+def save(store: Store, task: Task, name: str, trained: Trained) -> None:
     """Keep a model, with how far it is."""
-    config = task.case.config_of(task.settings)
+    config = task.case.config_of(task.settings, trained.model.widths)
     about = {"config": config.to_json(), "words": list(task.text.words)}
     progress = {"valid": trained.valid, "seconds": trained.seconds}
-    path = file_of(arm, task.case.name, *task.settings)
-    leanrnn.save(trained.model, path, about={**about, **progress})  # type: ignore[arg-type]
+    leanrnn.save(trained.model, store.file(name, *task.settings), about={**about, **progress})
+
+
+def half(task: Task, store: Store) -> Trained:
+    """A dense model after half of the epochs, kept for those who cut it then."""
+    config, name = task.case.config_of(task.settings), f"{task.case.dense}-half"
+    file = store.file(name, *task.settings)
+    if not file.exists():
+        begun = Trained(task.case.model(task.settings))
+        save(store, task, name, train(task, Method(), begun, until=config.epochs // 2))
+    said, model = leanrnn.about(file), load_language_model(file)
+    model.drops = [1 - config.keep] * (len(config.widths) + 1)
+    return Trained(model, list(said["valid"]), float(said["seconds"]))
 
 
 def dense(task: Task, store: Store, strength: float) -> Trained:
     """The model as it is."""
     return train(task, Method(), half(task, store))
-
-
-def half(task: Task, store: Store) -> Trained:
-    """A dense model after half of the epochs, kept for those who cut it then."""
-    config = task.case.config_of(task.settings)
-    file = store.file("half", task.case.dense, *task.settings)
-    if not file.exists():
-        trained = train(task, Method(), Trained(task.case.model(task.settings)), until=config.epochs // 2)
-        about = {"config": config.to_json(), "words": list(task.text.words)}
-        leanrnn.save(trained.model, file, about={**about, "valid": trained.valid, "seconds": trained.seconds})
-    said = leanrnn.about(file)
-    model = load_language_model(file)
-    model.drops = [1 - config.keep] * (len(config.widths) + 1)
-    return Trained(model, list(said["valid"]), float(said["seconds"]))
 
 
 def uniform(task: Task, store: Store, strength: float) -> Trained:
@@ -84,34 +82,34 @@ def cut_by_saliency(task: Task, store: Store, strength: float) -> Trained:
     return train(task, CutAtOnce(task, "saliency"), half(task, store))
 
 
+def gates(task: Task, store: Store, strength: float) -> Trained:
+    """L0."""
+    return train(task, Gates(task), Trained(task.case.model(task.settings)))
+
+
 def paper(task: Task, store: Store, strength: float) -> Trained:
     """Group lasso as published."""
     return train(task, Paper(strength), Trained(task.case.model(task.settings)))
 
 
 def lean(task: Task, store: Store, strength: float) -> Trained:
-    """Group lasso as in leanrnn's recipes; where the widths miss the budget, it ends with the penalty."""
+    """Group lasso as in leanrnn's recipes; where the widths miss the budget, the run is over with the penalty."""
     method = Lean(task, strength)
     begun = train(task, method, Trained(task.case.model(task.settings)), until=Lean.PENALISED)
     method.epoch(begun.model, Lean.PENALISED)
-    if not within(task, begun.model):
-        return begun
-    return train(task, Method(), begun)
+    part = task.case.mult_adds(begun.model.widths) / task.case.most
+    return train(task, Method(), begun) if NEAR <= part <= 1 else begun
 
 
-def within(task: Task, model: LanguageModel) -> bool:
-    """Whether the widths use the budget, and no more."""
-    return NEAR * task.case.most <= task.case.mult_adds(model.widths) <= task.case.most
-
-
-NEAR = 0.9  # of a budget: near enough for an arm whose strength is searched for
-
-_PLAIN = {
+PLAIN = {
     "uniform": Arm("direct, uniform widths", uniform),
     "found": Arm("direct, the widths ours found", found),
-    "norm": Arm("cut at once by norm, then trained on", cut_by_norm),
-    "saliency": Arm("cut at once by saliency, then trained on", cut_by_saliency),
-    "paper": Arm("group lasso of the paper", paper, strength=3e-3),
-    "lean": Arm("group lasso of the recipes", lean, strength=0.0125),
+    "norm": Arm("cut at once by norm, trained on", cut_by_norm),
+    "saliency": Arm("cut at once by saliency, trained on", cut_by_saliency),
+    "gates": Arm("hard concrete gates (L0)", gates),
+    "paper": Arm("group lasso, the paper's", paper, strength=3e-3),
+    "lean": Arm("group lasso, our former recipe", lean, strength=0.0125, by_rate=True),
 }
-ARMS = {"dense": Arm("dense", dense), **_PLAIN}
+"""Arms without a teacher, by their short names."""
+TAUGHT = {f"{name} taught": replace(arm, taught=True) for name, arm in PLAIN.items()}
+ARMS = {"dense": Arm("dense", dense), **PLAIN, **TAUGHT}

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from benchmarks.pays.cases import Settings
 from benchmarks.pays.records import Record
 
-__all__ = ["SEEDS", "chosen", "missing"]
+__all__ = ["SEEDS", "chosen", "final", "missing"]
 
-RATES, KEEP, KEEPS = (1.0, 0.5, 0.25), 0.9, (0.8, 1.0)
+FIRST, KEEP, KEEPS = (1.0, 0.5), 0.9, (0.8, 1.0)
 FASTEST, SLOWEST, LOWEST = 4.0, 1 / 32, 0.5
 SEEDS = (1, 2, 3)
 
@@ -20,33 +20,42 @@ def chosen(records: Sequence[Record], arm: str) -> Record | None:
     return min(done.values(), key=lambda record: record.valid[-1]) if _next(done) is None else None
 
 
+def final(records: Sequence[Record], arm: str) -> list[Record]:
+    """The runs that count: those of all seeds with the chosen setting."""
+    best = chosen(records, arm)
+    if best is None:
+        return []
+    return [r for r in records if r.arm == arm and not r.missed and (r.rate, r.keep) == (best.rate, best.keep)]
+
+
 def missing(records: Sequence[Record], arm: str, seeds: bool) -> Settings | None:
     """The next setting to run: of the grid, then, if ``seeds``, the chosen one with the other seeds."""
     setting = _next(_grid(records, arm))
     best = chosen(records, arm)
     if best is None or not seeds:
         return setting
-    have = {r.seed for r in records if r.arm == arm and (r.rate, r.keep) == (best.rate, best.keep)}
+    have = {r.seed for r in final(records, arm)}
     left = [seed for seed in SEEDS if seed not in have]
     return Settings(best.rate, best.keep, left[0]) if left else None
 
 
 def _grid(records: Sequence[Record], arm: str) -> dict[tuple[float, float], Record]:
     """The runs of an arm with the first seed."""
-    return {(r.rate, r.keep): r for r in records if r.arm == arm and r.seed == SEEDS[0]}
+    return {(r.rate, r.keep): r for r in records if r.arm == arm and r.seed == SEEDS[0] and not r.missed}
 
 
 def _next(done: dict[tuple[float, float], Record]) -> Settings | None:
-    """Learning rates first, then dropout at the best of them; a best at the edge asks for one beyond it."""
-    for rate in RATES:
+    """Learning rates first, by factors of two until the best has a worse one on either side; then dropout at that
+    rate, likewise."""
+    for rate in FIRST:
         if (rate, KEEP) not in done:
             return Settings(rate, KEEP)
     rates = {rate: record.valid[-1] for (rate, keep), record in done.items() if keep == KEEP}
     best = min(rates, key=lambda rate: rates[rate])
-    if best == min(rates) > SLOWEST:
-        return Settings(best / 2, KEEP)
     if best == max(rates) < FASTEST:
         return Settings(best * 2, KEEP)
+    if best == min(rates) > SLOWEST:
+        return Settings(best / 2, KEEP)
     for keep in KEEPS:
         if (best, keep) not in done:
             return Settings(best, keep)

@@ -73,9 +73,9 @@ class Paper(_WithSparsifier):
         self.sparsifier = sparsifier.attach(optimizer)
         self.sparsifier.compact(every=100)
 
-    def forward(self, loss: torch.Tensor | None = None) -> torch.Tensor | None:
-        """The penalty is part of the loss."""
-        return None if loss is None else loss + self.sparsifier.loss()
+    def penalty(self) -> torch.Tensor | None:
+        """It is part of the loss."""
+        return self.sparsifier.loss()
 
     def finish(self, model: LanguageModel) -> LanguageModel:
         """The last ones."""

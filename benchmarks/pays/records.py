@@ -35,7 +35,9 @@ class Record:
     test: float | None = None
     """Of the chosen settings only."""
     strength: float | None = None
-    """Of an arm that has one; others of the same settings missed the budget."""
+    """Of an arm that has one."""
+    missed: bool = False
+    """Whether it does not count, as its strength led to more or far less than the budget."""
 
     @property
     def settings(self) -> Settings:

@@ -1,5 +1,5 @@
 """The one training loop of all arms. Read it from top to bottom: an arm that does more than train says so in a
-:class:`Method`, which is asked at four places."""
+:class:`Method`, which is asked where it matters."""
 
 from __future__ import annotations
 
@@ -66,9 +66,12 @@ class Method:
     def attach(self, model: LanguageModel, optimizer: torch.optim.Optimizer) -> None:
         """Asked once a model has an optimizer."""
 
-    def forward(self, loss: Tensor | None = None) -> Tensor | None:
-        """Asked before the model is called, without a loss, and after it with one, which it may add to."""
-        return loss
+    def before_forward(self) -> None:
+        """Asked before the model is called."""
+
+    def penalty(self) -> Tensor | None:
+        """Asked for what is to be added to the loss."""
+        return None
 
     def before_step(self) -> None:
         """Asked between the backward pass and clipping."""
@@ -99,23 +102,23 @@ def train(task: Task, method: Method, begun: Trained, until: int | None = None) 
             group["lr"] = config.rate_at(epoch)
         state: State | None = None
         for i, (words, wanted) in enumerate(windows(task.rows, config.window)):
-            method.forward()
+            method.before_forward()
             scores, state = model(words, state)
             # The sum over the window, the mean over the streams.
             loss = cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum") / config.batch
             if task.taught:
                 distance = leanrnn.distil(scores, task.taught[i], reduction="sum") / config.batch
                 loss = (1 - config.taught) * loss + config.taught * distance
-            total = method.forward(loss)
+            penalty = method.penalty()
             optimizer.zero_grad()
-            (loss if total is None else total).backward()  # type: ignore[no-untyped-call]
+            (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
             method.before_step()
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
             optimizer.step()
             state = method.after_step(detached(state))
-        begun.seconds += time.process_time() - began
         if epoch == config.epochs - 1:
             model = method.finish(model)
+        begun.seconds += time.process_time() - began
         begun.valid.append(perplexity(model, task.text.valid, config.batch, config.window))
         task.told(f"  epoch {epoch + 1}: {begun.valid[-1]:.2f}, {model.widths}, {begun.seconds:.0f} s")
     begun.model = model
