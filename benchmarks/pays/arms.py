@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import leanrnn
-from benchmarks.pays.grid import chosen
-from benchmarks.pays.methods import CutAtOnce, Lean, Paper
 from benchmarks.pays.gates import Gates
+from benchmarks.pays.grid import chosen
+from benchmarks.pays.methods import CutAtOnce, Gradual, Lean, Paper
 from benchmarks.pays.records import Store
 from benchmarks.pays.strengths import NEAR
 from benchmarks.pays.train import Method, Task, Trained, train
@@ -82,6 +82,16 @@ def cut_by_saliency(task: Task, store: Store, strength: float) -> Trained:
     return train(task, CutAtOnce(task, "saliency"), half(task, store))
 
 
+def ours(task: Task, store: Store, strength: float) -> Trained:
+    """To a budget, as leanrnn does it when nothing else is said."""
+    return train(task, Gradual(task), Trained(task.case.model(task.settings)))
+
+
+def gradual_by_norm(task: Task, store: Store, strength: float) -> Trained:
+    """The same, but what a component is worth is its norm."""
+    return train(task, Gradual(task, leanrnn.Course(by="norm")), Trained(task.case.model(task.settings)))
+
+
 def gates(task: Task, store: Store, strength: float) -> Trained:
     """L0."""
     return train(task, Gates(task), Trained(task.case.model(task.settings)))
@@ -104,6 +114,8 @@ def lean(task: Task, store: Store, strength: float) -> Trained:
 PLAIN = {
     "uniform": Arm("direct, uniform widths", uniform),
     "found": Arm("direct, the widths ours found", found),
+    "ours": Arm("ours, to a budget", ours),
+    "gradual": Arm("gradual, by norm", gradual_by_norm),
     "norm": Arm("cut at once by norm, trained on", cut_by_norm),
     "saliency": Arm("cut at once by saliency, trained on", cut_by_saliency),
     "gates": Arm("hard concrete gates (L0)", gates),

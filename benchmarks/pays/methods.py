@@ -14,7 +14,7 @@ from benchmarks.pays.train import Method, Task
 from leanrnn.lab.language.model import LanguageModel, State, detached
 from leanrnn.lab.language.text import windows
 
-__all__ = ["CutAtOnce", "Lean", "Paper"]
+__all__ = ["CutAtOnce", "Gradual", "Lean", "Paper"]
 
 READINGS = 60  # windows from which the saliency of a trained model is read
 
@@ -57,6 +57,19 @@ class _WithSparsifier(Method):
         """The state loses what the model has lost."""
         named = zip(state, self.sparsifier.groups.names, strict=True)
         return [self.sparsifier.cut_state(each, layer=name) for each, name in named]
+
+
+class Gradual(_WithSparsifier):
+    """What leanrnn does with a budget: components are chosen, faded and cut out in the course of the training."""
+
+    def __init__(self, task: Task, course: leanrnn.Course | None = None) -> None:
+        self.task, self.course = task, course
+
+    def attach(self, model: LanguageModel, optimizer: torch.optim.Optimizer) -> None:
+        """From the first step on; it cuts by itself."""
+        groups, case = leanrnn.discover(model, example()), self.task.case
+        self.sparsifier = leanrnn.Sparsifier(groups, budget=case.budget, steps=self.task.steps, course=self.course)
+        self.sparsifier.attach(optimizer)
 
 
 class Paper(_WithSparsifier):

@@ -26,13 +26,25 @@ from leanrnn.lab.language.model import LanguageModel, State, detached, load_lang
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import windows
 
-HARDEST, OTHERS = ("gru-4", "rnn-4", "lstm-4"), ("lstm-2", "gru-2", "rnn-2", "lstm-8")
-ORDER: tuple[tuple[tuple[str, ...], tuple[str, ...], bool], ...] = (
+HARDEST, OTHERS = ("gru-4", "rnn-4"), ("lstm-4", "lstm-2", "gru-2", "rnn-2", "lstm-8")
+MATTER = ("ours", "found", "uniform", "saliency", "norm")
+MATTER_TAUGHT = ("ours taught", "found taught", "uniform taught")
+REST = ("gradual", "gates", "lean", "paper")
+ORDER: tuple[tuple[Sequence[str], Sequence[str], bool], ...] = (
     (("lstm-1",), ("dense",), False),
-    (HARDEST[:1], ("uniform", "uniform taught", "norm", "saliency"), False),
-    (HARDEST[1:2], ("uniform", "uniform taught", "norm", "saliency"), False),
+    (HARDEST[:1], MATTER, False),
+    (HARDEST[1:], MATTER, False),
+    (HARDEST[:1], MATTER_TAUGHT, False),
+    (HARDEST[1:], MATTER_TAUGHT, False),
     (("gru-1", "rnn-1"), ("dense",), False),
-    (HARDEST[:2], ("gates", "lean"), False),
+    (HARDEST, (*MATTER, *MATTER_TAUGHT), True),
+    (HARDEST, REST, False),
+    (OTHERS, (*MATTER, *MATTER_TAUGHT), False),
+    (("lstm-1", "gru-1", "rnn-1"), ("dense",), True),
+    (OTHERS, (*MATTER, *MATTER_TAUGHT), True),
+    (HARDEST, REST, True),
+    (OTHERS, REST, True),
+    ((*HARDEST, *OTHERS), tuple(name for name in ARMS if name.endswith("taught")), True),
 )
 """Cases, arms, and whether with all seeds; the most important first."""
 TOP = 50  # classes of the teacher that are kept

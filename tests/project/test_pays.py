@@ -1,4 +1,4 @@
-"""The scoreboard of ways to a smaller model: every arm on a text of some hundred words, the grid, and what is resumed."""
+"""The scoreboard of ways to a smaller model: every arm on a text of some hundred words, the grid, what is resumed."""
 
 from dataclasses import replace
 
