@@ -1,12 +1,17 @@
 """The scoreboard of ways to a smaller model: every arm on a text of some hundred words, the grid, what is resumed."""
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
 
-from benchmarks.pays import arms, cases, run
-from benchmarks.pays.arms import ARMS
+from benchmarks.__main__ import main
+from benchmarks.common import between_marks
+from benchmarks.pays import arms, cases, page, run
+from benchmarks.pays.arms import ARMS, PLAIN
 from benchmarks.pays.cases import Case, Settings
 from benchmarks.pays.grid import chosen, final, missing
 from benchmarks.pays.records import Record, Store
@@ -47,7 +52,9 @@ def fill(store, case, arm, valid=30.0):
         store.add(case, record(arm, *setting, valid=valid + bad))
 
 
-@pytest.mark.parametrize("arm", [name for name in ARMS if not ARMS[name].strength])
+@pytest.mark.parametrize(
+    "arm", [*(name for name in ARMS if name in PLAIN and not PLAIN[name].strength), "found taught"]
+)
 def test_every_arm_lands_within_its_budget_and_trains_all_epochs(arm, store, small):
     if ARMS[arm].taught:
         fill(store, "lstm-1", "dense")
@@ -63,6 +70,7 @@ def test_every_arm_lands_within_its_budget_and_trains_all_epochs(arm, store, sma
 @pytest.mark.parametrize("arm", ["paper", "lean taught"])
 def test_an_arm_with_a_strength_is_tried_until_it_lands_and_says_what_missed(arm, store, small, monkeypatch):
     fill(store, "lstm-1", "dense")
+    monkeypatch.setitem(ARMS, arm, replace(ARMS[arm], strength=1e-3))  # as small as the model
     case = small["lstm-2"]
     made = run.run(store, case, arm, Settings(0.5, 0.9))
     assert made.strength and made.missed == (not NEAR * case.most <= made.mult_adds <= case.most)
@@ -119,3 +127,42 @@ def test_dense_halves_are_what_a_run_in_one_piece_would_have_been(store, small):
     task = run.Task(case, Settings(0.5, 0.8), run.text_of(case.config))
     whole = arms.train(task, arms.Method(), arms.Trained(case.model(task.settings)))
     assert run.run(store, case, "dense", task.settings).valid == pytest.approx(whole.valid, abs=1e-3)
+
+
+def scored(store, arm, case, tests, **more):
+    while setting := missing(store.of(case), arm, True):
+        best = setting.rate == 0.5 and setting.keep == 0.9
+        test = tests[setting.seed - 1] if best else None
+        store.add(case, record(arm, *setting, valid=30.0 if best else 31.0, test=test, **more))
+
+
+def test_the_page_says_who_won_who_lost_and_what_cannot_be_told(store, tmp_path, monkeypatch):
+    scored(store, "dense", "gru-1", (20, 20, 20), seconds=100.0)
+    scored(store, "ours", "gru-4", (30.0, 30.2, 30.1), seconds=55.0, widths=[53, 75])
+    scored(store, "found", "gru-4", (31.0, 31.2, 31.1))
+    scored(store, "ours", "rnn-4", (30.0, 30.2, 30.1))
+    scored(store, "norm", "rnn-4", (29.0, 29.2, 29.1))
+    scored(store, "ours taught", "gru-4", (30.0, 30.2, 30.1))
+    scored(store, "uniform taught", "gru-4", (30.1, 29.2, 30.1))
+    monkeypatch.setattr(page, "Store", lambda: store)
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(page, "PICTURE", tmp_path / "picture.svg")
+    page.PAGE.write_text("<!-- tables: written by a program -->\n\n<!-- end of tables -->\n")
+    main(["pays"])
+    written = page.PAGE.read_text()
+    assert "| ours, to a budget | **30.10 ± 0.10** | 30.10 ± 0.10 |" in written
+    assert "| cut at once by norm, trained on | - | **29.10 ± 0.10** |" in written
+    assert (
+        "- GRU, 4 times less, without a teacher: won." in written
+        and "- RNN, 4 times less, without a teacher: lost." in written
+    )
+    assert "- GRU, 4 times less, with a teacher: too close to tell." in written
+    assert "| 53, 75 | 0 k | 0.5, 0.9 | 0.55 |" in written
+    assert written == between_marks(written, page.text(page.scores(store)), "written")
+    drawn = ElementTree.fromstring(page.PICTURE.read_text())
+    assert len(drawn.findall(".//{*}circle")) == 5 + 5 and "prefers-color-scheme: dark" in page.PICTURE.read_text()
+
+
+def test_the_page_is_that_of_the_results():
+    found = page.scores(Store(work=Path(tempfile.mkdtemp())))
+    assert page.text(found) in page.PAGE.read_text() or not found
