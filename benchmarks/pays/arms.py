@@ -47,8 +47,10 @@ def half(task: Task, store: Store) -> Trained:
     config, name = task.case.config_of(task.settings), f"{task.case.dense}-half"
     file = store.file(name, *task.settings)
     if not file.exists():
-        begun = Trained(task.case.model(task.settings))
-        save(store, task, name, train(task, Method(), begun, until=config.epochs // 2))
+        trained = train(task, Method(), Trained(task.case.model(task.settings)), until=config.epochs // 2)
+        if task.hopeless(trained.valid):
+            return trained
+        save(store, task, name, trained)
     said, model = leanrnn.about(file), load_language_model(file)
     model.drops = [1 - config.keep] * (len(config.widths) + 1)
     return Trained(model, list(said["valid"]), float(said["seconds"]))

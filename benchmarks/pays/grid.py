@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.pays.cases import Settings
 from benchmarks.pays.records import Record
 
-__all__ = ["SEEDS", "chosen", "final", "missing"]
+__all__ = ["SEEDS", "best_so_far", "chosen", "final", "missing"]
 
 FIRST, KEEP, KEEPS = (1.0, 0.5), 0.9, (0.8, 1.0)
 FASTEST, SLOWEST, LOWEST = 4.0, 1 / 32, 0.5
@@ -18,6 +18,12 @@ def chosen(records: Sequence[Record], arm: str) -> Record | None:
     """The best of a complete grid, with the first seed; None as long as something is missing."""
     done = _grid(records, arm)
     return min(done.values(), key=lambda record: record.valid[-1]) if _next(done) is None else None
+
+
+def best_so_far(records: Sequence[Record], arm: str) -> list[float]:
+    """Perplexities of the validation text in the best run of a grid that is not complete."""
+    whole = [r.valid for r in _grid(records, arm).values()]
+    return min(whole, key=lambda valid: valid[-1], default=[])
 
 
 def final(records: Sequence[Record], arm: str) -> list[Record]:

@@ -18,7 +18,7 @@ import torch
 import leanrnn
 from benchmarks.pays.arms import ARMS, Waits, save
 from benchmarks.pays.cases import CASES, Case, Settings, text_of
-from benchmarks.pays.grid import SEEDS, chosen, final, missing
+from benchmarks.pays.grid import SEEDS, best_so_far, chosen, final, missing
 from benchmarks.pays.records import Record, Store
 from benchmarks.pays.strengths import NEAR, TRIES, next_strength
 from benchmarks.pays.train import Task, Trained
@@ -65,7 +65,10 @@ def wanted(
 def run(store: Store, case: Case, arm: str, settings: Settings) -> Record:
     """One run, written down; of an arm with a strength one try."""
     way = ARMS[arm]
-    task = Task(case, settings, text_of(case.config), taught(store, case) if way.taught else ())
+    targets = taught(store, case) if way.taught else ()
+    tuning = settings.seed == SEEDS[0] and not way.strength
+    best = best_so_far(store.of(case.name), arm) if tuning else ()
+    task = Task(case, settings, text_of(case.config), targets, best)
     strength = strength_for(store, case, arm, settings)
     print(f"{case.name} {arm} {settings} {strength:.3g}", flush=True)
     trained = way.run(task, store, strength)

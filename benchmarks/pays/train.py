@@ -19,6 +19,8 @@ from leanrnn.lab.language.text import Text, streams, windows
 
 __all__ = ["Method", "Task", "Trained", "train"]
 
+BEHIND = 1.15
+
 
 @dataclass(frozen=True)
 class Task:
@@ -28,6 +30,8 @@ class Task:
     settings: Settings
     text: Text
     taught: Sequence[leanrnn.SoftTargets] = ()
+    best: Sequence[float] = ()
+    """Perplexities of the validation text in the best run so far of the same arm, if this one is to beat it."""
     told: Callable[[str], object] = print
 
     @property
@@ -39,6 +43,13 @@ class Task:
     def per_epoch(self) -> int:
         """Steps of an epoch."""
         return (len(self.rows) - 1) // self.case.config.window
+
+    def hopeless(self, valid: Sequence[float]) -> bool:
+        """Whether a run is so far behind, after a third of the epochs or later, that it cannot be the best."""
+        done = len(valid)
+        return (
+            3 * done >= self.case.config.epochs and done <= len(self.best) and valid[-1] > BEHIND * self.best[done - 1]
+        )
 
     @property
     def steps(self) -> int:
@@ -91,6 +102,8 @@ def train(task: Task, method: Method, begun: Trained, until: int | None = None) 
     config, model = task.case.config_of(task.settings), begun.model
     optimizer: torch.optim.Optimizer | None = None
     for epoch in range(len(begun.valid), until or config.epochs):
+        if task.hopeless(begun.valid):
+            break
         torch.manual_seed(config.seed * 1_000_003 + epoch)
         began = time.process_time()
         before, model = model, method.epoch(model, epoch)
