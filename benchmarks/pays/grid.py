@@ -1,0 +1,72 @@
+"""The small grid that every arm is tuned on, with the first seed and by validation; and what of it is still to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.pays.cases import Settings
+from benchmarks.pays.records import Record
+
+__all__ = ["SEEDS", "best_so_far", "chosen", "final", "missing"]
+
+FIRST, KEEP, KEEPS = (1.0, 0.5), 0.9, (0.8, 1.0)
+FASTEST, SLOWEST, LOWEST = 4.0, 1 / 32, 0.5
+SEEDS = (1, 2, 3)
+
+
+def chosen(records: Sequence[Record], arm: str) -> Record | None:
+    """The best of a complete grid, with the first seed; None as long as something is missing."""
+    done = _grid(records, arm)
+    return min(done.values(), key=lambda record: record.valid[-1]) if _next(done) is None else None
+
+
+def best_so_far(records: Sequence[Record], arm: str) -> list[float]:
+    """Perplexities of the validation text in the best run of a grid that is not complete."""
+    whole = [r.valid for r in _grid(records, arm).values()]
+    return min(whole, key=lambda valid: valid[-1], default=[])
+
+
+def final(records: Sequence[Record], arm: str) -> list[Record]:
+    """The runs that count: those of all seeds with the chosen setting."""
+    best = chosen(records, arm)
+    if best is None:
+        return []
+    return [r for r in records if r.arm == arm and not r.missed and (r.rate, r.keep) == (best.rate, best.keep)]
+
+
+def missing(records: Sequence[Record], arm: str, seeds: bool) -> Settings | None:
+    """The next setting to run: of the grid, then, if ``seeds``, the chosen one with the other seeds."""
+    setting = _next(_grid(records, arm))
+    best = chosen(records, arm)
+    if best is None or not seeds:
+        return setting
+    have = {r.seed for r in final(records, arm)}
+    left = [seed for seed in SEEDS if seed not in have]
+    return Settings(best.rate, best.keep, left[0]) if left else None
+
+
+def _grid(records: Sequence[Record], arm: str) -> dict[tuple[float, float], Record]:
+    """The runs of an arm with the first seed."""
+    return {(r.rate, r.keep): r for r in records if r.arm == arm and r.seed == SEEDS[0] and not r.missed}
+
+
+def _next(done: dict[tuple[float, float], Record]) -> Settings | None:
+    """Learning rates first, by factors of two until the best has a worse one on either side; then dropout at that
+    rate, likewise."""
+    for rate in FIRST:
+        if (rate, KEEP) not in done:
+            return Settings(rate, KEEP)
+    rates = {rate: record.valid[-1] for (rate, keep), record in done.items() if keep == KEEP}
+    best = min(rates, key=lambda rate: rates[rate])
+    if best == max(rates) < FASTEST:
+        return Settings(best * 2, KEEP)
+    if best == min(rates) > SLOWEST:
+        return Settings(best / 2, KEEP)
+    for keep in KEEPS:
+        if (best, keep) not in done:
+            return Settings(best, keep)
+    keeps = {keep: record.valid[-1] for (rate, keep), record in done.items() if rate == best}
+    lowest = min(keeps)
+    if min(keeps, key=lambda keep: keeps[keep]) == lowest > LOWEST:
+        return Settings(best, round(lowest - 0.1, 2))
+    return None

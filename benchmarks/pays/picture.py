@@ -1,0 +1,115 @@
+"""Quality over cost, one panel for every cell, as SVG that is readable on a light and on a dark page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+from leanrnn.lab.report.drawing import COLOURS, SOFT
+
+__all__ = ["Point", "picture"]
+
+ORDER = ("ours", "found", "uniform", "saliency", "norm", "gradual", "gates", "paper", "lean")
+COLOUR = {**dict(zip(ORDER, (*COLOURS, SOFT), strict=False)), "dense": SOFT}
+WIDE, HIGH, LEFT, TOP, GAP = 250, 210, 40, 28, 34
+STYLE = """<style>
+text { font: 11px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 }
+.axis { stroke: #1f2328; stroke-opacity: .5 } .grid { stroke: #1f2328; stroke-opacity: .12 }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .axis, .grid { stroke: #e6edf3 } }
+</style>"""
+
+
+class Point(NamedTuple):
+    """One arm in one case."""
+
+    cell: str
+    arm: str
+    taught: bool
+    mult_adds: float
+    perplexity: float
+
+
+class Scale(NamedTuple):
+    """From numbers to places: logarithms along an axis."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Where it is."""
+        part = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + part * (self.end - self.start)
+
+
+def picture(points: Sequence[Point], titles: Mapping[str, str]) -> str:
+    """Circles are arms without a teacher, diamonds those with one; a line joins the cases of an arm."""
+    cells = list(dict.fromkeys(point.cell for point in points))
+    arms = [arm for arm in ("dense", *ORDER) if any(point.arm == arm for point in points)]
+    panels = [_panel(cell, [p for p in points if p.cell == cell], i) for i, cell in enumerate(cells)]
+    wide, under = max(1, len(cells)) * (WIDE + GAP) + LEFT, TOP + HIGH + 52
+    legend = [_legend(arm, titles[arm], 8 + i % 3 * (wide - 8) / 3, under + i // 3 * 17) for i, arm in enumerate(arms)]
+    marks_at = under + -(-len(arms) // 3) * 17
+    marks = f'<text x="8" y="{marks_at + 4}">● without a teacher   ◆ with a teacher</text>'
+    told = "Test perplexity over mult-adds a word, for all ways to a smaller model"
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {marks_at + 14}" role="img" aria-label="{told}">'
+    )
+    return "\n".join([head, STYLE, *panels, *legend, marks, "</svg>\n"])
+
+
+def _panel(cell: str, points: Sequence[Point], number: int) -> str:
+    left = LEFT + number * (WIDE + GAP)
+    x = _scale([p.mult_adds / 1e3 for p in points], left, left + WIDE)
+    y = _scale([p.perplexity for p in points], TOP + HIGH, TOP)
+    parts = [f'<text class="title" x="{left}" y="{TOP - 12}">{cell}</text>']
+    for value in _ticks(y):
+        parts.append(
+            f'<line class="grid" x1="{left}" x2="{left + WIDE}" y1="{y.at(value):.1f}" y2="{y.at(value):.1f}"/>'
+        )
+        parts.append(f'<text text-anchor="end" x="{left - 5}" y="{y.at(value) + 4:.1f}">{value:g}</text>')
+    for value in _ticks(x):
+        parts.append(f'<text text-anchor="middle" x="{x.at(value):.1f}" y="{TOP + HIGH + 15}">{value:g}</text>')
+    parts.append(f'<path class="axis" fill="none" d="M{left} {TOP}V{TOP + HIGH}H{left + WIDE}"/>')
+    parts.append(f'<text x="{left}" y="{TOP + HIGH + 31}">thousand mult-adds a word; test perplexity</text>')
+    for arm in (*reversed(ORDER), "dense"):
+        for taught in (False, True):
+            these = sorted((p for p in points if (p.arm, p.taught) == (arm, taught)), key=lambda p: p.mult_adds)
+            places = [(x.at(p.mult_adds / 1e3), y.at(p.perplexity)) for p in these]
+            if len(places) > 1:
+                line = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
+                dashes = ' stroke-dasharray="4 3"' if taught else ""
+                parts.append(
+                    f'<polyline fill="none" stroke="{COLOUR[arm]}" stroke-opacity=".6"{dashes} points="{line}"/>'
+                )
+            parts += [_mark(arm, taught, *place) for place in places]
+    return "\n".join(parts)
+
+
+def _mark(arm: str, taught: bool, x: float, y: float) -> str:
+    size = 5.5 if arm == "ours" else 4
+    if taught:
+        d = f"M{x:.1f} {y - size - 1:.1f}l{size + 1} {size + 1}l{-size - 1} {size + 1}l{-size - 1} {-size - 1}z"
+        return f'<path fill="{COLOUR[arm]}" d="{d}"/>'
+    return f'<circle fill="{COLOUR[arm]}" cx="{x:.1f}" cy="{y:.1f}" r="{size}"/>'
+
+
+def _legend(arm: str, title: str, x: float, y: float) -> str:
+    return f'{_mark(arm, False, x, y)}<text x="{x + 10:.0f}" y="{y + 4}">{escape(title)}</text>'
+
+
+def _scale(values: Sequence[float], start: float, end: float) -> Scale:
+    low, high = min(values, default=1.0), max(values, default=2.0)
+    return Scale(low / 1.06, high * 1.06, start, end)
+
+
+def _ticks(scale: Scale) -> list[float]:
+    """Some five round numbers."""
+    rough = (scale.high - scale.low) / 5
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(power * n for n in (1, 2, 5, 10) if power * n >= rough)
+    first = math.ceil(scale.low / step)
+    return [n * step for n in range(first, math.floor(scale.high / step) + 1)]
