@@ -1,5 +1,5 @@
-"""A recurrent cell of your own, in raw matrix products: its groups are found, trained to zero, cut out, and the rest is
-an ONNX file for any length. Nothing in leanrnn knows this cell.
+"""A recurrent cell of your own, in raw matrix products: its groups are found, chosen for a budget, cut out while it
+trains, and the rest is an ONNX file for any length. Nothing in leanrnn knows this cell.
 
 python examples/own_cell.py
 """
@@ -47,17 +47,14 @@ def main(steps: int = 600, out: str = "own_cell.onnx") -> tuple[nn.Module, float
     groups = leanrnn.discover(model, batch()[0])
     print(groups)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    dead = leanrnn.GroupThreshold(0.1)
-    sparsifier = leanrnn.Sparsifier(groups, strength=1e-2, threshold=dead).attach(optimizer)
-    for step in range(steps):
+    budget = leanrnn.Budget(mult_adds="25%")
+    leanrnn.Sparsifier(groups, budget=budget, steps=steps).attach(optimizer)
+    for _ in range(steps):
         x, wanted = batch()
         loss = mse_loss(model(x), wanted)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step == steps * 2 // 3:  # the dead leave, and the rest is for the survivors
-            sparsifier.compact()
-            sparsifier.detach()
     small = leanrnn.shrink(model, groups)
     print(f"loss {loss.item():.4f}, 32 units became {small.from_state.size(0)}")
     print(leanrnn.export(small, batch()[0], out))

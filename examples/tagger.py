@@ -3,11 +3,8 @@
 A bidirectional tagger is trained on Python's own documentation, loses units on the way, and becomes an ONNX file.
 
 python examples/tagger.py                       # LSTM, a minute on two cores
-python examples/tagger.py --cell gru --strength 6e-4 --out tagger.onnx
-python examples/tagger.py --strength 0          # dense
-
-Of the words that want a capital or a mark, 61 % come out right dense, 56 % with 97 of the LSTM's 512 units left, and
-61 % with 193 of the GRU's.
+python examples/tagger.py --cell gru --budget 10% --out tagger.onnx
+python examples/tagger.py --budget 100%         # dense
 """
 
 from __future__ import annotations
@@ -82,7 +79,7 @@ def main(arguments: list[str] | None = None) -> float:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--vocabulary", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=24)
-    parser.add_argument("--strength", type=float, default=6e-4)
+    parser.add_argument("--budget", default="25%", help="mult-adds of the small model: a number, or a part of all")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--pieces", type=int, help="of text to learn from; all if not given")
     parser.add_argument("--out", default="tagger.onnx")
@@ -96,19 +93,17 @@ def main(arguments: list[str] | None = None) -> float:
     model = Tagger(options.vocabulary, options.width, options.cell)
     groups = leanrnn.discover(model, valid[:2])
     optimizer = torch.optim.Adam(model.parameters(), lr=options.rate)
-    dead = leanrnn.GroupThreshold(0.1)
-    sparsifier = leanrnn.Sparsifier(groups, strength=options.strength, threshold=dead).attach(optimizer)
+    budget = leanrnn.Budget(mult_adds=options.budget)
+    steps = options.epochs * -(-len(train) // 32)
+    sparsifier = leanrnn.Sparsifier(groups, budget=budget, steps=steps).attach(optimizer)
     for epoch in range(options.epochs):
-        if epoch == options.epochs - options.epochs // 3:  # the last third is for the survivors
-            sparsifier.compact()
-            sparsifier.detach()
         for batch in torch.randperm(len(train)).split(32):
             loss = cross_entropy(model(train[batch]).flatten(0, 1), train_tags[batch].flatten())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        widths = " + ".join(str(layer.alive) for layer in sparsifier.status().layers)
-        print(f"epoch {epoch + 1}: {accuracy(model, valid, valid_tags):.1%} right, {widths} units alive", flush=True)
+        right, progress = accuracy(model, valid, valid_tags), sparsifier.status().progress
+        print(f"epoch {epoch + 1}: {right:.1%} right, {' + '.join(map(str, groups.widths.values()))} units, {progress}")
 
     small = leanrnn.shrink(model, groups).eval()
     written = leanrnn.export(small, valid[:2], options.out, outputs=["tags"], about={"words": numbers, "marks": MARKS})

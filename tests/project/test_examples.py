@@ -29,12 +29,12 @@ def test_own_cell(capsys):
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_tagger(cell, capsys):
-    few = "--width 16 --vocabulary 300 --pieces 640 --epochs 6 --strength 0.05 --rate 5e-3 --out small.onnx".split()
+    few = "--width 16 --vocabulary 300 --pieces 640 --epochs 6 --budget 40% --rate 5e-3 --out small.onnx".split()
     right = tagger.main([*few, "--cell", cell])
     told = capsys.readouterr().out
     assert 0 <= right <= 1 and "input {'words': ('batch', 'time')}" in told
-    alive = [int(word) for word in told.split(" right, ")[-1].split(" units")[0].split(" + ")]
-    assert len(alive) == 4 and sum(alive) < 64
+    left = [int(word) for word in told.split(" right, ")[-1].split(" units")[0].split(" + ")]
+    assert len(left) == 4 and sum(left) < 64 and "over, mult_adds" in told
 
 
 def test_tags_are_what_the_text_had():
