@@ -9,7 +9,7 @@ from benchmarks.pays.records import Record
 
 __all__ = ["SEEDS", "best_so_far", "chosen", "final", "missing"]
 
-FIRST, KEEP, KEEPS = (1.0, 0.5), 0.9, (0.8, 1.0)
+FIRST, KEEP = (0.5, 1.0), 0.9
 FASTEST, SLOWEST, LOWEST = 4.0, 1 / 32, 0.5
 SEEDS = (1, 2, 3)
 
@@ -52,7 +52,7 @@ def _grid(records: Sequence[Record], arm: str) -> dict[tuple[float, float], Reco
 
 def _next(done: dict[tuple[float, float], Record]) -> Settings | None:
     """Learning rates first, by factors of two until the best has a worse one on either side; then dropout at that
-    rate, likewise."""
+    rate: none, or if that is not better, more as long as it gains."""
     for rate in FIRST:
         if (rate, KEEP) not in done:
             return Settings(rate, KEEP)
@@ -62,10 +62,10 @@ def _next(done: dict[tuple[float, float], Record]) -> Settings | None:
         return Settings(best * 2, KEEP)
     if best == min(rates) > SLOWEST:
         return Settings(best / 2, KEEP)
-    for keep in KEEPS:
-        if (best, keep) not in done:
-            return Settings(best, keep)
     keeps = {keep: record.valid[-1] for (rate, keep), record in done.items() if rate == best}
+    for keep in (1.0, 0.8):
+        if keep not in keeps and min(keeps.values()) == keeps[KEEP]:
+            return Settings(best, keep)
     lowest = min(keeps)
     if min(keeps, key=lambda keep: keeps[keep]) == lowest > LOWEST:
         return Settings(best, round(lowest - 0.1, 2))

@@ -27,24 +27,22 @@ from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import windows
 
 HARDEST, OTHERS = ("gru-4", "rnn-4"), ("lstm-4", "lstm-2", "gru-2", "rnn-2", "lstm-8")
-MATTER = ("ours", "found", "uniform", "saliency", "norm")
-MATTER_TAUGHT = ("ours taught", "found taught", "uniform taught")
+MATTER = ("uniform", "saliency", "norm", "ours", "found")
+TAUGHT = ("uniform taught", "ours taught", "found taught")
 REST = ("gradual", "gates", "lean", "paper")
+DENSE = ("lstm-1", "gru-1", "rnn-1")
 ORDER: tuple[tuple[Sequence[str], Sequence[str], bool], ...] = (
     (("lstm-1",), ("dense",), False),
-    (HARDEST[:1], MATTER, False),
-    (HARDEST[1:], MATTER, False),
-    (HARDEST[:1], MATTER_TAUGHT, False),
-    (HARDEST[1:], MATTER_TAUGHT, False),
-    (("gru-1", "rnn-1"), ("dense",), False),
-    (HARDEST, (*MATTER, *MATTER_TAUGHT), True),
+    (HARDEST, MATTER, False),
+    (HARDEST, TAUGHT, False),
+    (DENSE, ("dense",), False),
+    (HARDEST, (*MATTER, *TAUGHT), True),
     (HARDEST, REST, False),
-    (OTHERS, (*MATTER, *MATTER_TAUGHT), False),
-    (("lstm-1", "gru-1", "rnn-1"), ("dense",), True),
-    (OTHERS, (*MATTER, *MATTER_TAUGHT), True),
-    (HARDEST, REST, True),
-    (OTHERS, REST, True),
-    ((*HARDEST, *OTHERS), tuple(name for name in ARMS if name.endswith("taught")), True),
+    (OTHERS, (*MATTER, *TAUGHT), False),
+    (DENSE, ("dense",), True),
+    (OTHERS, (*MATTER, *TAUGHT), True),
+    ((*HARDEST, *OTHERS), REST, True),
+    ((*HARDEST, *OTHERS), tuple(name for name, arm in ARMS.items() if arm.taught), True),
 )
 """Cases, arms, and whether with all seeds; the most important first."""
 TOP = 50  # classes of the teacher that are kept

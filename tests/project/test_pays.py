@@ -92,8 +92,8 @@ def test_the_grid_asks_for_rates_then_dropout_until_the_best_has_worse_on_either
         asked.append(tuple(setting)[:2])
         worst = abs(setting.rate - 0.2) + abs(setting.keep - 0.78)  # best at a rate that no first grid has
         records.append(record("uniform", *setting, valid=30 + worst))
-    assert asked[:4] == [(1.0, 0.9), (0.5, 0.9), (0.25, 0.9), (0.125, 0.9)]
-    assert asked[4:] == [(0.25, 0.8), (0.25, 1.0), (0.25, 0.7)]
+    assert asked[:4] == [(0.5, 0.9), (1.0, 0.9), (0.25, 0.9), (0.125, 0.9)]
+    assert asked[4:] == [(0.25, 1.0), (0.25, 0.8), (0.25, 0.7)]
     assert tuple(chosen(records, "uniform").settings)[:2] == (0.25, 0.8) and chosen(records, "norm") is None
     seeds = []
     while setting := missing(records, "uniform", True):
@@ -117,7 +117,7 @@ def test_what_is_there_is_not_run_again_and_the_test_text_is_read_for_the_chosen
 
 def test_a_run_that_somebody_else_is_at_is_left_to_them(store, small, monkeypatch):
     monkeypatch.setattr(run, "ORDER", ((("lstm-2",), ("uniform",), False),))
-    with store.claim("lstm-2", "uniform", *Settings(1.0, 0.9)) as mine:
+    with store.claim("lstm-2", "uniform", *Settings(0.5, 0.9)) as mine:
         assert mine and not run.next_run(store, list(small), list(ARMS), (1,))
     assert run.next_run(store, list(small), list(ARMS), (1,))
 
