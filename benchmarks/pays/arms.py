@@ -74,6 +74,21 @@ def found(task: Task, store: Store, strength: float) -> Trained:
     return train(task, Method(), Trained(task.case.model(task.settings, ours.widths)))
 
 
+def longer(arm: str) -> Callable[[Task, Store, float], Trained]:
+    """A direct arm with more epochs: as many as fit into the training time of ours."""
+
+    def run(task: Task, store: Store, strength: float) -> Trained:
+        seconds = [best.seconds for name in ("ours", arm) if (best := chosen(store.of(task.case.name), name))]
+        if len(seconds) < 2:
+            raise Waits("the training times of ours and of the direct model")
+        config = task.case.config
+        epochs = max(config.epochs, round(config.epochs * seconds[0] / seconds[1]))
+        case = replace(task.case, config=replace(config, epochs=epochs, constant=epochs // 2))
+        return ARMS[arm].run(replace(task, case=case), store, strength)
+
+    return run
+
+
 def cut_by_norm(task: Task, store: Store, strength: float) -> Trained:
     """Cut by norms when half trained."""
     return train(task, CutAtOnce(task, "norm"), half(task, store))
@@ -116,6 +131,8 @@ def lean(task: Task, store: Store, strength: float) -> Trained:
 PLAIN = {
     "uniform": Arm("direct, uniform widths", uniform),
     "found": Arm("direct, the widths ours found", found),
+    "uniform longer": Arm("direct, uniform widths, time of ours", longer("uniform")),
+    "found longer": Arm("direct, the widths ours found, time of ours", longer("found")),
     "ours": Arm("ours, to a budget", ours),
     "gradual": Arm("gradual, by norm", gradual_by_norm),
     "norm": Arm("cut at once by norm, trained on", cut_by_norm),
@@ -125,5 +142,5 @@ PLAIN = {
     "lean": Arm("group lasso, our former recipe", lean, strength=0.0125, by_rate=True),
 }
 """Arms without a teacher, by their short names."""
-TAUGHT = {f"{name} taught": replace(arm, taught=True) for name, arm in PLAIN.items()}
+TAUGHT = {f"{name} taught": replace(arm, taught=True) for name, arm in PLAIN.items() if "longer" not in name}
 ARMS = {"dense": Arm("dense", dense), **PLAIN, **TAUGHT}

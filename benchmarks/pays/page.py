@@ -14,7 +14,7 @@ from benchmarks.common import DOCS, between_marks, table
 from benchmarks.pays.arms import ARMS, PLAIN, TAUGHT
 from benchmarks.pays.cases import CASES, Case
 from benchmarks.pays.grid import SEEDS, final
-from benchmarks.pays.picture import Point, picture
+from benchmarks.pays.picture import COLOUR, Point, picture
 from benchmarks.pays.records import Record, Store
 
 PAGE, PICTURE = DOCS / "scoreboard.md", DOCS / "scoreboard.svg"
@@ -145,6 +145,7 @@ def points(found: Scores) -> list[Point]:
     return [
         Point(CELLS[score.case.config.cell], arm.removesuffix(" taught"), ARMS[arm].taught, score.mult_adds, score.mean)
         for (_, arm), score in found.items()
+        if arm.removesuffix(" taught") in COLOUR
     ]
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from leanrnn.lab.report.drawing import COLOURS, SOFT
 
-__all__ = ["Point", "picture"]
+__all__ = ["COLOUR", "Point", "picture"]
 
-ORDER = ("ours", "found", "uniform", "saliency", "norm", "gradual", "gates", "paper", "lean")
-COLOUR = {**dict(zip(ORDER, (*COLOURS, SOFT), strict=False)), "dense": SOFT}
+SHOWN = ("ours", "found", "uniform", "saliency", "norm", "gradual", "gates", "paper", "lean")
+COLOUR = {**dict(zip(SHOWN, (*COLOURS, SOFT), strict=False)), "dense": SOFT}
 WIDE, HIGH, LEFT, TOP, GAP = 250, 210, 40, 28, 34
 STYLE = """<style>
 text { font: 11px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 }
@@ -48,7 +48,7 @@ class Scale(NamedTuple):
 def picture(points: Sequence[Point], titles: Mapping[str, str]) -> str:
     """Circles are arms without a teacher, diamonds those with one; a line joins the cases of an arm."""
     cells = list(dict.fromkeys(point.cell for point in points))
-    arms = [arm for arm in ("dense", *ORDER) if any(point.arm == arm for point in points)]
+    arms = [arm for arm in ("dense", *SHOWN) if any(point.arm == arm for point in points)]
     panels = [_panel(cell, [p for p in points if p.cell == cell], i) for i, cell in enumerate(cells)]
     wide, under = max(1, len(cells)) * (WIDE + GAP) + LEFT, TOP + HIGH + 52
     legend = [_legend(arm, titles[arm], 8 + i % 3 * (wide - 8) / 3, under + i // 3 * 17) for i, arm in enumerate(arms)]
@@ -75,7 +75,7 @@ def _panel(cell: str, points: Sequence[Point], number: int) -> str:
         parts.append(f'<text text-anchor="middle" x="{x.at(value):.1f}" y="{TOP + HIGH + 15}">{value:g}</text>')
     parts.append(f'<path class="axis" fill="none" d="M{left} {TOP}V{TOP + HIGH}H{left + WIDE}"/>')
     parts.append(f'<text x="{left}" y="{TOP + HIGH + 31}">thousand mult-adds a word; test perplexity</text>')
-    for arm in (*reversed(ORDER), "dense"):
+    for arm in (*reversed(SHOWN), "dense"):
         for taught in (False, True):
             these = sorted((p for p in points if (p.arm, p.taught) == (arm, taught)), key=lambda p: p.mult_adds)
             places = [(x.at(p.mult_adds / 1e3), y.at(p.perplexity)) for p in these]

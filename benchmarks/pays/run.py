@@ -29,7 +29,7 @@ from leanrnn.lab.language.text import windows
 HARDEST, OTHERS = ("gru-4", "rnn-4"), ("lstm-4", "lstm-2", "gru-2", "rnn-2", "lstm-8")
 MATTER = ("uniform", "saliency", "norm", "ours", "found")
 TAUGHT = ("uniform taught", "ours taught", "found taught")
-REST = ("gradual", "gates", "lean", "paper")
+REST = ("uniform longer", "found longer", "gradual", "gates", "lean", "paper")
 DENSE = ("lstm-1", "gru-1", "rnn-1")
 ORDER: tuple[tuple[Sequence[str], Sequence[str], bool], ...] = (
     (HARDEST, MATTER, False),
