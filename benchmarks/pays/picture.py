@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from leanrnn.lab.report.drawing import COLOURS, SOFT
+from leanrnn.lab.report.drawing import COLOURS
 
 __all__ = ["COLOUR", "Point", "picture"]
 
 SHOWN = ("ours", "found", "uniform", "saliency", "norm", "gradual", "gates", "paper", "lean")
-COLOUR = {**dict(zip(SHOWN, (*COLOURS, SOFT), strict=False)), "dense": SOFT}
+COLOUR = {**dict(zip(SHOWN, (*COLOURS, "#99683f"), strict=False)), "dense": "currentColor"}
 WIDE, HIGH, LEFT, TOP, GAP = 250, 210, 40, 28, 34
 STYLE = """<style>
-text { font: 11px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 }
-.axis { stroke: #1f2328; stroke-opacity: .5 } .grid { stroke: #1f2328; stroke-opacity: .12 }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .axis, .grid { stroke: #e6edf3 } }
+svg { color: #1f2328 } text { font: 11px system-ui, sans-serif; fill: currentColor } .title { font-weight: 600 }
+.axis { stroke: currentColor; stroke-opacity: .5 } .grid { stroke: currentColor; stroke-opacity: .12 }
+@media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }
 </style>"""
 
 
@@ -91,6 +91,8 @@ def _panel(cell: str, points: Sequence[Point], number: int) -> str:
 
 def _mark(arm: str, taught: bool, x: float, y: float) -> str:
     size = 5.5 if arm == "ours" else 4
+    if arm == "dense":
+        return f'<rect fill="{COLOUR[arm]}" x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
     if taught:
         d = f"M{x:.1f} {y - size - 1:.1f}l{size + 1} {size + 1}l{-size - 1} {size + 1}l{-size - 1} {-size - 1}z"
         return f'<path fill="{COLOUR[arm]}" d="{d}"/>'

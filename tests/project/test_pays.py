@@ -162,7 +162,7 @@ def test_the_page_says_who_won_who_lost_and_what_cannot_be_told(store, tmp_path,
     assert "| 53, 75 | 0 k | 0.5, 0.9 | 0.55 |" in written
     assert written == between_marks(written, page.text(page.scores(store)), "written")
     drawn = ElementTree.fromstring(page.PICTURE.read_text())
-    assert len(drawn.findall(".//{*}circle")) == 5 + 5 and "prefers-color-scheme: dark" in page.PICTURE.read_text()
+    assert len(drawn.findall(".//{*}circle")) == 4 + 4 and "prefers-color-scheme: dark" in page.PICTURE.read_text()
 
 
 def test_the_page_is_that_of_the_results():
