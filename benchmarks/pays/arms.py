@@ -51,9 +51,8 @@ def half(task: Task, store: Store) -> Trained:
         if task.hopeless(trained.valid):
             return trained
         save(store, task, name, trained)
-    said, model = leanrnn.about(file), load_language_model(file)
-    model.drops = [1 - config.keep] * (len(config.widths) + 1)
-    return Trained(model, list(said["valid"]), float(said["seconds"]))
+    said = leanrnn.about(file)
+    return Trained(load_language_model(file), list(said["valid"]), float(said["seconds"]))
 
 
 def dense(task: Task, store: Store, strength: float) -> Trained:

@@ -39,6 +39,12 @@ class Case:
     """The case whose dense model, the best of its grid, is the teacher of this one."""
 
     @property
+    def task(self) -> str:
+        """What it is about, for tables: cell and, unless it is Python's documentation, text."""
+        corpus = {"python": "", "ptb": ", Penn Treebank", "text": ", own text"}[self.config.corpus]
+        return self.config.cell.upper() + corpus
+
+    @property
     def dense(self) -> str:
         """The case of the dense model."""
         return f"{self.name.rpartition('-')[0]}-1"
@@ -81,7 +87,10 @@ class Case:
     def config_of(self, settings: Settings, widths: Sequence[int] = ()) -> Config:
         """The settings of a run in the words of the recipes."""
         tuned = replace(self.config, rate=settings.rate, keep=settings.keep, seed=settings.seed)
-        return replace(tuned, widths=tuple(widths)) if widths else tuned
+        if not widths:
+            return tuned
+        embedding = widths[-1] if tuned.tied else tuned.embedding
+        return replace(tuned, widths=tuple(widths), embedding=embedding)
 
 
 def example() -> torch.Tensor:

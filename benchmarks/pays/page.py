@@ -19,7 +19,6 @@ from benchmarks.pays.records import Record, Store
 
 PAGE, PICTURE = DOCS / "scoreboard.md", DOCS / "scoreboard.svg"
 OURS = "ours"
-CELLS = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def main_table(found: Scores) -> str:
             if any(key[1] == arm for key in found):
                 title = ARMS[arm].title + (", taught" if ARMS[arm].taught else "")
                 rows.append([title, *(_cell(found, name, arm) for name in cases)])
-    return table(["", *(f"{CELLS[CASES[n].config.cell]}, {CASES[n].times} times less" for n in cases)], rows)
+    return table(["", *(f"{CASES[n].task}, {CASES[n].times} times less" for n in cases)], rows)
 
 
 def _cell(found: Scores, case: str, arm: str) -> str:
@@ -115,7 +114,7 @@ def _verdict(found: Scores, case: str, ours: str, others: Mapping[str, object]) 
     mine, theirs = found[case, ours], found[case, rival]
     by, noise = theirs.mean - mine.mean, max(mine.spread, theirs.spread)
     group = "with a teacher" if ARMS[ours].taught else "without a teacher"
-    where = f"{CELLS[mine.case.config.cell]}, {mine.case.times} times less, {group}"
+    where = f"{mine.case.task}, {mine.case.times} times less, {group}"
     if min(len(mine.records), len(theirs.records)) < 2:
         outcome = f"ahead by {by:.2f}" if by > 0 else f"behind by {-by:.2f}"
         return f"{where}: ours is {outcome} of “{ARMS[rival].title}”, with one seed."
@@ -143,7 +142,7 @@ def details(found: Scores, case: str) -> str:
 def points(found: Scores) -> list[Point]:
     """For the picture."""
     return [
-        Point(CELLS[score.case.config.cell], arm.removesuffix(" taught"), ARMS[arm].taught, score.mult_adds, score.mean)
+        Point(score.case.task, arm.removesuffix(" taught"), ARMS[arm].taught, score.mult_adds, score.mean)
         for (_, arm), score in found.items()
         if arm.removesuffix(" taught") in COLOUR
     ]
@@ -154,7 +153,7 @@ def text(found: Scores) -> str:
     parts = [main_table(found), verdicts(found)]
     for name, case in CASES.items():
         if case.times > 1 and any(key[0] == name for key in found):
-            parts += [f"### {CELLS[case.config.cell]}, {case.times} times fewer mult-adds", details(found, name)]
+            parts += [f"### {case.task}, {case.times} times fewer mult-adds", details(found, name)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,4 +1,4 @@
-"""Quality over cost, one panel for every cell, as SVG that is readable on a light and on a dark page."""
+"""Quality over cost, one panel for every cell and text, as SVG that is readable on a light and on a dark page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ svg { color: #1f2328 } text { font: 11px system-ui, sans-serif; fill: currentCol
 class Point(NamedTuple):
     """One arm in one case."""
 
-    cell: str
+    task: str
     arm: str
     taught: bool
     mult_adds: float
@@ -47,10 +47,10 @@ class Scale(NamedTuple):
 
 def picture(points: Sequence[Point], titles: Mapping[str, str]) -> str:
     """Circles are arms without a teacher, diamonds those with one; a line joins the cases of an arm."""
-    cells = list(dict.fromkeys(point.cell for point in points))
+    tasks = list(dict.fromkeys(point.task for point in points))
     arms = [arm for arm in ("dense", *SHOWN) if any(point.arm == arm for point in points)]
-    panels = [_panel(cell, [p for p in points if p.cell == cell], i) for i, cell in enumerate(cells)]
-    wide, under = max(1, len(cells)) * (WIDE + GAP) + LEFT, TOP + HIGH + 52
+    panels = [_panel(task, [p for p in points if p.task == task], i) for i, task in enumerate(tasks)]
+    wide, under = max(1, len(tasks)) * (WIDE + GAP) + LEFT, TOP + HIGH + 52
     legend = [_legend(arm, titles[arm], 8 + i % 3 * (wide - 8) / 3, under + i // 3 * 17) for i, arm in enumerate(arms)]
     marks_at = under + -(-len(arms) // 3) * 17
     marks = f'<text x="8" y="{marks_at + 4}">● without a teacher   ◆ with a teacher</text>'
@@ -61,11 +61,11 @@ def picture(points: Sequence[Point], titles: Mapping[str, str]) -> str:
     return "\n".join([head, STYLE, *panels, *legend, marks, "</svg>\n"])
 
 
-def _panel(cell: str, points: Sequence[Point], number: int) -> str:
+def _panel(task: str, points: Sequence[Point], number: int) -> str:
     left = LEFT + number * (WIDE + GAP)
     x = _scale([p.mult_adds / 1e3 for p in points], left, left + WIDE)
     y = _scale([p.perplexity for p in points], TOP + HIGH, TOP)
-    parts = [f'<text class="title" x="{left}" y="{TOP - 12}">{cell}</text>']
+    parts = [f'<text class="title" x="{left}" y="{TOP - 12}">{escape(task)}</text>']
     for value in _ticks(y):
         parts.append(
             f'<line class="grid" x1="{left}" x2="{left + WIDE}" y1="{y.at(value):.1f}" y2="{y.at(value):.1f}"/>'

@@ -168,3 +168,14 @@ def test_the_page_says_who_won_who_lost_and_what_cannot_be_told(store, tmp_path,
 def test_the_page_is_that_of_the_results():
     found = page.scores(Store(work=Path(tempfile.mkdtemp())))
     assert page.text(found) in page.PAGE.read_text() or not found
+
+
+def test_a_tied_model_of_another_text_is_a_case_like_any_other():
+    config = replace(cases.PYTHON, corpus="ptb", vocabulary=50, embedding=12, widths=(12, 12), tied=True)
+    case = Case("ptb-lstm-4", 4, config, "ptb-lstm-1")
+    assert case.dense == "ptb-lstm-1" and case.task == "LSTM, Penn Treebank"
+    widths = case.uniform()
+    small = case.model(Settings(0.5, 0.9), widths)
+    assert small.widths == widths and small.embedding.weight.shape == (50, widths[-1])
+    assert case.weights(widths) == sum(p.numel() for p in small.parameters())
+    assert case.mult_adds((12, 12)) == 2 * 4 * 2 * 12 * 12 + 12 * 50
