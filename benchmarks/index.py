@@ -62,6 +62,8 @@ PROGRAMS = tuple(
          "ten minutes"),
         ("speed fig1", "speed.fig1", "What are zeros worth that lie anywhere, and what removed rows and columns?",
          "two minutes"),
+        ("speed bits", "speed.bits", "Which way to have a GRU in eight bits changes least, and what does each take?",
+         "ten minutes"),
         ("speed highway", "speed.highway", "How long do the steps of a recurrent highway layer take?",
          "minutes, more with --compile"),
     )

@@ -41,7 +41,7 @@ def as_file(model: nn.Module, inputs: Inputs, run: Callable[[nn.Module, Inputs],
 def _eight_bits(path: Path, why: dict[str, str]) -> dict[str, Any]:
     """How far the same in eight bits is apart, and what is to be said of it."""
     try:
-        return {"int8": leanrnn.quantize(path).difference}
+        return {"int8": leanrnn.quantize(path, seconds=0).difference}
     except leanrnn.errors.LeanRNNError as error:
         return {"int8": None, "why": why | {"int8": short(str(error))}}
     except Exception as error:

@@ -40,7 +40,7 @@ def files(folder: Path, embedding: int, widths: tuple[int, int], words: int) -> 
     name = "-".join(map(str, widths))
     model = LanguageModel(words, embedding, widths).eval()
     written = leanrnn.export(model, torch.randint(words, (STEPS, BATCH)), folder / f"{name}.onnx")
-    return {"float32": written.path, "int8": leanrnn.quantize(written.path).path}
+    return {"float32": written.path, "int8": leanrnn.quantize(written.path, seconds=0).path}
 
 
 def products(embedding: int, widths: tuple[int, int], words: int) -> list[tuple[int, int, int, int]]:

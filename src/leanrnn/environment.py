@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import cast
 
 from leanrnn import __version__
+from leanrnn.errors import ConfigError, LeanRNNError
 
-__all__ = ["environment", "give_back_memory", "hold_memory", "peak_bytes"]
+__all__ = ["check_target", "environment", "give_back_memory", "hold_memory", "peak_bytes", "use_threads"]
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.h of the GNU C library
 KERNELS = "64"  # enough for a training step of one shape; making one again costs next to nothing
@@ -81,6 +82,33 @@ def peak_bytes() -> int:
     except ImportError:  # Windows
         return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def check_target(path: Path, kind: type[LeanRNNError]) -> None:
+    """An error of this kind if no file can be written there; call it before the work. ::
+
+    check_target(Path("small.onnx"), ExportError)
+    """
+    if path.is_dir():
+        raise kind(f"{path} is a folder. Name a file to write, such as {path / 'NAME'}{path.suffix}.")
+    if not path.parent.is_dir():
+        raise kind(f"there is no folder {path.parent}. Create it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise kind(f"nothing can be written to {path.parent.resolve()}: permission denied. Name another folder.")
+
+
+def use_threads(count: int | None) -> None:
+    """Let PyTorch use so many threads; None leaves it as it is. ::
+
+    use_threads(1)
+    """
+    import torch
+
+    if count is None:
+        return
+    if count < 1:
+        raise ConfigError(f"threads is {count}. Give at least 1.")
+    torch.set_num_threads(count)
 
 
 def _of_libc(name: str) -> Callable[..., int] | None:

@@ -226,14 +226,6 @@ def test_eight_bits(tmp_path):
     assert "leanrnn" in said and sorted(tmp_path.iterdir()) == [small.path, written.path]
 
 
-def test_a_gru_is_stored_in_bytes(tmp_path):
-    model = nn.Sequential(nn.GRU(40, 90, bidirectional=True))
-    written = leanrnn.export(model, torch.randn(5, 3, 40), tmp_path / "m.onnx")
-    small = leanrnn.quantize(written.path, tmp_path / "q.onnx", reduce_range=True)
-    assert small.float_nodes == ("0/GRU", "0/GRU_reverse")
-    assert small.bytes_after < small.bytes_before / 3 and 0 < small.difference < 0.02
-
-
 @pytest.mark.parametrize("steps", [1, 6])
 def test_a_program_of_torch_has_any_batch_and_its_own_steps(tmp_path, steps):
     model = Tagger(num_layers=2, bidirectional=True)

@@ -18,6 +18,7 @@ from benchmarks.peers.tools import TOOLS, Cut, leanrnn_keep
 from benchmarks.ptb import latency, train
 from benchmarks.ptb import runs as ptb
 from benchmarks.published import quality, speech
+from benchmarks.speed import bits
 from benchmarks.speed.fig1 import products
 from benchmarks.squad import runs as squad
 from benchmarks.squad import train as squad_train
@@ -209,6 +210,19 @@ def test_models_of_runs_are_timed_at_the_widths_they_ended_with(tmp_path):
     assert "ratio" not in found["dense"] and len(found["dense"]["quartiles"]) == 2
     graph = onnx.load(latency.exported(tmp_path, "lean", runs["lean"], 30)).graph
     assert graph.input[1].type.tensor_type.shape.dim[2].dim_value == 4
+
+
+def test_ways_to_have_a_gru_in_eight_bits(tmp_path):
+    found = json.loads((ROOT / "results" / "gru_bits.json").read_text())
+    page = (DOCS / "deploy.md").read_text()
+    assert between_marks(page, bits.rows(found), "gru-bits,") == page
+    config = Config(cell="gru", embedding=6, widths=(7, 5))
+    files = bits.ways(bits.wide(config, 30, tmp_path, widths=(7, 5)), tmp_path)
+    kinds = {name: {node.op_type for node in onnx.load(path).graph.node} for name, path in files.items()}
+    assert "GRU" in kinds["weights"] & kinds["rounded"] and "GRU" not in kinds["loop"]
+    assert "DynamicQuantizeLinear" in kinds["rounded"] - kinds["weights"]
+    times = bits.clock(files, 0.0)
+    assert [len(each) for each in times.values()] == [3] * 4 and all(t["median"] > 0 for t in times["loop"])
 
 
 def test_runs_of_question_answering_have_commands():

@@ -9,9 +9,18 @@ from leanrnn.deploy.files import free_lengths
 from leanrnn.deploy.formats import FORMATS, Format, format_of, metadata_of, runner_of
 from leanrnn.deploy.formats.onnx.int8 import has_vnni
 from leanrnn.deploy.libraries import ONNX, Extra
-from leanrnn.deploy.quantize import Quantized
+from leanrnn.deploy.quantize import Quantized, Speed
 from leanrnn.deploy.runtimes import RUNTIMES, File, Runtime, model_call
-from leanrnn.deploy.timing import in_turns, peak_of_fresh_process, print_peak, quartiles, timed
+from leanrnn.deploy.timing import (
+    far_apart,
+    in_turns,
+    is_noisy,
+    peak_of_fresh_process,
+    print_peak,
+    quartiles,
+    timed,
+    times_faster,
+)
 
 __all__ = [
     "FORMATS",
@@ -23,10 +32,13 @@ __all__ = [
     "Format",
     "Quantized",
     "Runtime",
+    "Speed",
+    "far_apart",
     "format_of",
     "free_lengths",
     "has_vnni",
     "in_turns",
+    "is_noisy",
     "metadata_of",
     "model_call",
     "peak_of_fresh_process",
@@ -34,4 +46,5 @@ __all__ = [
     "quartiles",
     "runner_of",
     "timed",
+    "times_faster",
 ]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from leanrnn import __version__
 from leanrnn.deploy.program import Program, tensors_of
+from leanrnn.groups.costs import count_weights
 from leanrnn.layers import RecurrentHighway, widths_of
 from leanrnn.surgery.plan import whole_plan
 
@@ -30,7 +31,7 @@ def metadata_for(model: nn.Module, program: Program, about: Mapping[str, Any] | 
         "lengths": list(program.lengths),
         "values": {name: _values(tensor) for name, tensor in inputs},
         "widths": widths,
-        "weights": sum(parameter.numel() for parameter in model.parameters()),
+        "weights": count_weights(model),
         "plan": whole_plan(model).to_json(),
         "about": dict(about or {}),
     }

@@ -72,7 +72,7 @@ class Onnx(Format):
         return str({each.key: each.value for each in model.metadata_props}[KEY])
 
     def quantize(self, source: Path, target: Path, *, reduce_range: bool | None, weights_only: bool) -> None:
-        """What onnxruntime multiplies as bytes, and the rest as bytes in the file only."""
+        """With products of bytes, or with weights that are bytes in the file alone."""
         from leanrnn.deploy.formats.onnx.int8 import has_vnni, store_in_bytes, to_int8
 
         if weights_only:
@@ -82,7 +82,7 @@ class Onnx(Format):
 
     def float_nodes(self, path: Path) -> tuple[str, ...]:
         """Nodes of layers that the quantiser left."""
-        from leanrnn.deploy.formats.onnx.int8 import RECURRENT
+        from leanrnn.deploy.formats.onnx.int8 import RECURRENT, nodes_of
 
         model = ONNX.package("onnx").load(str(path))
-        return tuple(node.name for node in model.graph.node if node.op_type in RECURRENT)
+        return tuple(node.name for node in nodes_of(model.graph) if node.op_type in RECURRENT)

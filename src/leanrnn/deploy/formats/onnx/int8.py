@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from leanrnn.deploy.formats.onnx.steps import to_steps
 from leanrnn.deploy.libraries import ONNX, in_short, quietly
 from leanrnn.errors import ExportError
 
-__all__ = ["RECURRENT", "has_vnni", "store_in_bytes", "to_int8"]
+__all__ = ["RECURRENT", "has_vnni", "nodes_of", "store_in_bytes", "to_int8"]
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 LINEAR = ("MatMul", "Gemm", "Gather")
@@ -29,18 +30,28 @@ def to_int8(source: Path, target: Path, reduce_range: bool) -> None:
     inside = {"EnableSubgraph": True}  # the steps of a scan too
     try:
         with quietly():
-            _own_weights(source, target)
+            _prepare(source, target)
             tool.quantize_dynamic(target, target, extra_options=inside, **options)
             store_in_bytes(target, target, RECURRENT)
     except Exception as error:
         raise ExportError(f"onnxruntime cannot quantise {source}: {in_short(error)}. Keep it as it is.") from error
 
 
-def _own_weights(source: Path, target: Path) -> None:
-    """Every recurrent node gets weights of its own: onnxruntime's quantiser takes those that two nodes share, as of a
-    layer that runs twice, for quantised after the first, and writes a file that does not run."""
+def _prepare(source: Path, target: Path) -> None:
+    """The file as onnxruntime's quantiser can take it."""
     onnx = ONNX.package("onnx")
     model = onnx.load(str(source))
+    to_steps(model)
+    _own_weights(model)
+    for graph in _graphs(model.graph):
+        # The quantiser turns the weights of a Gemm round, and stumbles over what was said of their shape before.
+        del graph.value_info[:]
+    onnx.save(model, str(target))
+
+
+def _own_weights(model: Any) -> None:
+    """Every recurrent node gets weights of its own: onnxruntime's quantiser takes those that two nodes share, as of a
+    layer that runs twice, for quantised after the first, and writes a file that does not run."""
     weights, used = {each.name: each for each in model.graph.initializer}, set[str]()
     for node in [node for node in model.graph.node if node.op_type in RECURRENT]:
         for place in PLACES[node.op_type]:
@@ -50,7 +61,6 @@ def _own_weights(source: Path, target: Path) -> None:
                 model.graph.initializer.add().CopyFrom(weights[name])
                 model.graph.initializer[-1].name = node.input[place]
             used.add(name)
-    onnx.save(model, str(target))
 
 
 def store_in_bytes(source: Path, target: Path, kinds: Iterable[str] = (*RECURRENT, *LINEAR)) -> None:
@@ -60,7 +70,7 @@ def store_in_bytes(source: Path, target: Path, kinds: Iterable[str] = (*RECURREN
     model = onnx.load(str(source))
     weights = {each.name: each for each in model.graph.initializer}
     done = set()
-    for node in [node for node in _nodes(model.graph) if node.op_type in kinds]:
+    for node in [node for node in nodes_of(model.graph) if node.op_type in kinds]:
         for place in PLACES[node.op_type]:
             tensor = weights.get(node.input[place])
             if tensor is not None and tensor.name not in done and len(tensor.dims) > 1:
@@ -69,12 +79,18 @@ def store_in_bytes(source: Path, target: Path, kinds: Iterable[str] = (*RECURREN
     onnx.save(model, str(target))
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
-    """Those of a graph and of the graphs inside its nodes, as a scan has one."""
+def _graphs(graph: Any) -> Iterator[Any]:
+    """A graph and those inside its nodes, as a scan has one."""
+    yield graph
     for node in graph.node:
-        yield node
         for attribute in node.attribute:
-            yield from _nodes(attribute.g)
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+
+
+def nodes_of(graph: Any) -> Iterator[Any]:
+    """Those of a graph and of the graphs inside its nodes."""
+    return (node for each in _graphs(graph) for node in each.node)
 
 
 def _replace(onnx: Any, graph: Any, tensor: Any, axis: int) -> None:
