@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from leanrnn.deploy import has_vnni
 
@@ -75,11 +74,6 @@ def printed(*words: str) -> Any:
     """
     command = [sys.executable, "-m", "leanrnn", *words, "--json"]
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout)
-
-
-def count(model: nn.Module) -> int:
-    """Weights, a shared one once."""
-    return sum(p.numel() for p in model.parameters())
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from benchmarks.common import RESULTS, spread, write
 from leanrnn import ElementThreshold, Groups, Sparsifier, discover
+from leanrnn.groups import count_weights
 
 TARGETS = {1500: 1.05, 200: 1.10}
 
@@ -106,7 +107,7 @@ def measure(width: int, vocabulary: int, batch: int, length: int, repeats: int) 
     largest = max(p.numel() * p.element_size() for p in model.parameters())
     return {
         "model": {"width": width, "layers": 2, "vocabulary": vocabulary, "batch": batch, "length": length},
-        "weights": sum(p.numel() for p in model.parameters()),
+        "weights": count_weights(model),
         "repeats": repeats,
         "plain_seconds": spread(times["plain"]),
         "sparsified_seconds": spread(times["sparsified"]),

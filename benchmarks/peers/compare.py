@@ -26,10 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import common
-from benchmarks.common import DOCS, RESULTS, ROOT, between_marks, count, table, write
+from benchmarks.common import DOCS, RESULTS, ROOT, between_marks, table, write
 from benchmarks.peers import tools
 from benchmarks.peers.models import HIDDEN, MODELS, build, units
 from benchmarks.peers.tools import TOOLS, Cut, Inputs, Way
+from leanrnn.groups import count_weights
 
 PAGE = DOCS / "compared.md"
 PACKAGES = ("leanrnn", "torch-pruning", "torch", "numpy", "scipy")
@@ -61,7 +62,10 @@ def judge(way: Way, name: str, dead: bool) -> dict[str, Any]:
         return {"verdict": "crashed", "error": shortened(error)}
     if cut is None or after is None:
         return {"verdict": "not offered"}
-    sizes = {"units": [units(original), units(cut.small)], "weights": [count(original), count(cut.small)]}
+    sizes = {
+        "units": [units(original), units(cut.small)],
+        "weights": [count_weights(original), count_weights(cut.small)],
+    }
     if sizes["units"][0] == sizes["units"][1]:
         return {"verdict": "silent", **sizes}
     if not dead and cut.zeros is None:

@@ -26,10 +26,11 @@ from torch.nn.functional import normalize
 from torch.optim import Optimizer
 
 import leanrnn
-from benchmarks.common import DOCS, RESULTS, between_marks, count, spread, write
+from benchmarks.common import DOCS, RESULTS, between_marks, spread, write
 from benchmarks.published.quality import KINDS, counted, judge, judged, tables
 from benchmarks.published.speech import FRAMES, Speech, packages, pool, read
 from leanrnn.deploy import in_turns
+from leanrnn.groups import count_weights
 
 PAGE = DOCS / "a-published-model.md"
 PACKAGES = ("Resemblyzer", "librosa", "torch", "numpy", "scipy")
@@ -199,7 +200,12 @@ def mult_adds(model: nn.Module) -> int:
 def sizes(model: nn.Module, path: Path) -> dict[str, Any]:
     """Widths of the layers, weights, mult-adds of a frame, bytes of the file."""
     widths = [p.shape[1] for name, p in model.named_parameters() if "weight_hh" in name]
-    return {"widths": widths, "weights": count(model), "mult_adds": mult_adds(model), "bytes": path.stat().st_size}
+    return {
+        "widths": widths,
+        "weights": count_weights(model),
+        "mult_adds": mult_adds(model),
+        "bytes": path.stat().st_size,
+    }
 
 
 def clock(models: dict[str, nn.Module], rounds: int) -> dict[str, Any]:

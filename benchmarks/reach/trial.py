@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import leanrnn
-from benchmarks.common import count
 from benchmarks.reach.exports import as_file
 from benchmarks.reach.page import short
 from benchmarks.zoo import Recipe
+from leanrnn.groups import count_weights
 
 ALLOWED = 1e-4  # float32, relative to the largest number of an output
 Slice = tuple[str, int, int]
@@ -46,14 +46,14 @@ def attempt(recipe: Recipe) -> dict[str, Any]:
     if not slices:
         return {"result": "refused", **answer}
     keep = halved(model, slices)
-    zeroed, before = run(model, inputs), count(model)
+    zeroed, before = run(model, inputs), count_weights(model)
     try:
         small = leanrnn.shrink(model, groups, keep=keep)
     except leanrnn.errors.LeanRNNError as error:
         return {"result": "refused", **answer, "why": short(str(error))}
     far = difference(zeroed, run(small, inputs))
     effect = difference(original, zeroed)
-    answer |= {"weights": [before, count(small)], "difference": far, "effect": effect}
+    answer |= {"weights": [before, count_weights(small)], "difference": far, "effect": effect}
     if effect == 0:
         return {"result": "ERROR", **answer, "why": "dropping half of all groups changes nothing: nothing was tried"}
     if far > min(ALLOWED, effect / 100):

@@ -54,7 +54,7 @@ def score_table(runs: dict[str, Any]) -> str:
     """Scores, widths, sizes and times of every run, under those of the paper."""
     head = [
         "run", "strength", "exact match", "F1", "widths (modelling 1, 2, output; forwards and backwards each)",
-        "weights", "ms, batch 1: torch, onnxruntime, int8", "of it in LSTMs", "steps", "examples a second",
+        "trained weights", "ms, batch 1: torch, onnxruntime, int8", "of it in LSTMs", "steps", "examples a second",
     ]  # fmt: skip
     rows = [[f"paper, {n}", "", f"{em:.2f}", f"{f1:.2f}", w, mb, ms, "", "10000", ""] for n, em, f1, w, mb, ms in PAPER]
     for name, found in runs.items():
@@ -63,7 +63,8 @@ def score_table(runs: dict[str, Any]) -> str:
         times = ", ".join(f"{found['latency'][key]:.1f}" for key in RUNTIMES) if "latency" in found else "not measured"
         rows.append([
             name, f"{config['strength']:g}", f"{found['exact']:.2f}", f"{found['f1']:.2f}", widths,
-            f"{found['weights'] / 1e6:.2f} M", times, f"{found['lstm_share']:.0%}" if "lstm_share" in found else "",
+            f"{found['trained_weights'] / 1e6:.2f} M", times,
+            f"{found['lstm_share']:.0%}" if "lstm_share" in found else "",
             f"{runs['dense']['config']['steps']} + {steps}" if "--start" in found["command"] else steps,
             f"{config['steps'] * config['batch'] / found['seconds']:.0f}",
         ])  # fmt: skip

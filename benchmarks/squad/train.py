@@ -43,7 +43,7 @@ def train(name: str, steps: int | None, precision: str) -> dict[str, Any]:
     folder = RUNS / f"squad-{name}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     result, config = (json.loads((folder / file).read_text()) for file in ("result.json", "config.json"))
-    kept = ("exact", "f1", "widths", "weights", "weights_without_embeddings", "difference", "seconds")
+    kept = ("exact", "f1", "widths", "trained_weights", "weights_without_embeddings", "difference", "seconds")
     keys = ("step", "loss", "exact", "f1", "widths", "alive", "seconds")
     return {
         "command": shlex.join(words),

@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from leanrnn.environment import peak_bytes
 from leanrnn.errors import ConfigError
+from leanrnn.groups.costs import count_weights
 from leanrnn.running import call
 
 __all__ = ["Measurement", "measure", "mult_adds"]
@@ -31,7 +32,7 @@ class Measurement:
     """What :func:`measure` returns."""
 
     weights: int
-    """Numbers in all parameters."""
+    """Numbers in all parameters, frozen ones too, shared ones counted once."""
     mult_adds: int
     """Multiplications with addition in matrix products and convolutions, of one call."""
     milliseconds: float
@@ -70,9 +71,10 @@ def measure(model: nn.Module, example: Any, *, threads: int | None = None, secon
             spent = _timed(model, example, seconds)
             peak = peak_bytes() - peak
         low, middle, high = statistics.quantiles(spent, n=4, method="inclusive")
-        weights = sum(p.numel() for p in model.parameters())
-        counted = mult_adds(model, example)
-        return Measurement(weights, counted, middle * 1e3, (low * 1e3, high * 1e3), len(spent), threads or before, peak)
+        return Measurement(
+            count_weights(model), mult_adds(model, example), middle * 1e3, (low * 1e3, high * 1e3), len(spent),
+            threads or before, peak,
+        )  # fmt: skip
     finally:
         torch.set_num_threads(before)
         model.train(training)

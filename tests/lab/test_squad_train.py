@@ -79,7 +79,7 @@ def test_compaction_cuts_model_moments_and_average_alike(data):
     assert sum(intervals[-1]["widths"][name] for name in learned) < 72  # already in training
     assert all(result["widths"][name] == 12 for name in ("contextual.fwd.l0", "contextual.bwd.l0"))
     small = load(Path("run/model.safetensors"))
-    assert small.widths == result["widths"] and small.weights == result["weights_without_embeddings"]
+    assert small.widths == result["widths"] and small.weights_without_embeddings == result["weights_without_embeddings"]
     assert result["exact"] > 60
 
 

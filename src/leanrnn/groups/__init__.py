@@ -1,7 +1,7 @@
 """Components and groups: which weights leave together, how large they are, and which components stay."""
 
 from leanrnn.groups.budget import Budget, Limits
-from leanrnn.groups.costs import Cost, Costs
+from leanrnn.groups.costs import Cost, Costs, count_weights
 from leanrnn.groups.data import Held, Indices, Layer, Link, Masks, Place, Role, Strip
 from leanrnn.groups.groups import Groups, index_tensor, named_tensors
 from leanrnn.groups.keep import choose
@@ -24,6 +24,7 @@ __all__ = [
     "Strip",
     "alive",
     "choose",
+    "count_weights",
     "group_norms",
     "index_tensor",
     "keep_within",

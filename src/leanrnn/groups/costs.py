@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leanrnn.errors import GroupsError
 
-__all__ = ["Cost", "Costs", "Number"]
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Cost", "Costs", "Number", "count_weights"]
 
 Number = TypeVar("Number", int, NDArray[np.int64])
 """A width, or many widths to be tried at once."""
@@ -67,7 +70,7 @@ class Costs:
     mult_adds: Cost
     """Multiplications with addition in matrix products and convolutions, of one call on the example of ``discover``."""
     weights: Cost
-    """Numbers in all parameters, shared ones counted once."""
+    """As :func:`count_weights` counts them."""
     bytes: Cost
     """The memory they take."""
     notes: tuple[str, ...] = ()
@@ -91,6 +94,15 @@ class Costs:
         """Costs from :meth:`to_data`."""
         costs = {name: Cost({tuple(names): factor for names, factor in data[name]}) for name in NAMES}
         return cls(**costs, notes=tuple(map(str, data["notes"])))
+
+
+def count_weights(model: nn.Module) -> int:
+    """The weights of a model, wherever leanrnn speaks of their number: the numbers in all of its parameters, biases
+    among them and frozen ones too; a parameter that is used twice counts once, and buffers do not count. ::
+
+        count_weights(nn.LSTM(4, 6))  # 288
+    """
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 NAMES = ("mult_adds", "weights", "bytes")

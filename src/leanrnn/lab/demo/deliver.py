@@ -71,7 +71,9 @@ def _export(out: Path, text: Text, config: Config) -> list[Column]:
     dense, lean = (Column(name, "onnxruntime", out / f"{name}.onnx") for name in ("dense", "lean"))
     worst = max(export_language_model(out / f.model / "model.safetensors", f.path).difference for f in (dense, lean))
     print(f"Exported {dense.path} and {lean.path}: no more than {worst:.1e} off, at lengths never traced.")
-    small = leanrnn.quantize(lean.path, evaluate=lambda p: perplexity_of_file(p, text, config.batch, config.window))
+    small = leanrnn.quantize(
+        lean.path, evaluate=lambda path: perplexity_of_file(path, text, config.batch, config.window), seconds=0
+    )
     print(f"In eight bits, {small.path}: validation perplexity {small.before:.2f} became {small.after:.2f}.")
     return [dense, lean, Column("lean", "int8", small.path)]
 

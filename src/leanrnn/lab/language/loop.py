@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.errors import RunError
+from leanrnn.groups import count_weights
 from leanrnn.lab.average import update_
 from leanrnn.lab.events import Epoch, Interval
 from leanrnn.lab.job import judging
@@ -222,7 +223,7 @@ def _finish(job: LanguageJob, config: Config, text: Text, run: Run) -> dict[str,
         "test_in_batches": perplexity(model, text.test, config.batch, config.window),
         "embedding": model.embedding.weight.size(1),
         "widths": list(model.widths),
-        "weights": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "weights": count_weights(model),
         "seconds": round(job.spent, 1),
         "difference": job.difference,
         "valid_by_epoch": job.valid,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from leanrnn.deploy import Exported
+from leanrnn.groups import count_weights
 from leanrnn.lab.language import onnx, text
 from leanrnn.lab.language.config import Config
 from leanrnn.lab.language.loop import train
@@ -74,7 +75,7 @@ class LanguageTask:
         return {
             "embedding": int(model.embedding.weight.size(1)),
             "widths": " + ".join(map(str, model.widths)),
-            "weights": sum(p.numel() for p in model.parameters()),
+            "weights": count_weights(model),
         }
 
     def learned(self, model: LanguageModel, config: Mapping[str, Any]) -> dict[str, int]:

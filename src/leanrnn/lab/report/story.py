@@ -11,7 +11,7 @@ from typing import Any
 import leanrnn
 from leanrnn.cost import mult_adds
 from leanrnn.errors import ConfigError, RunError
-from leanrnn.groups import group_norms
+from leanrnn.groups import count_weights, group_norms
 from leanrnn.lab.runs import model_file
 from leanrnn.lab.task import Task, task_of
 from leanrnn.lab.wording import Wording
@@ -82,8 +82,8 @@ class Story:
 
     @property
     def weights(self) -> int:
-        """Those that are trained."""
-        return sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+        """Of the model as it is."""
+        return count_weights(self.model)
 
     @property
     def seconds(self) -> float:

@@ -41,7 +41,12 @@ def summary(stories: Sequence[Story], rows: Sequence[dict[str, Any]]) -> list[st
                 else f"an {wording.score_name} {points:.1f} lower."
             )
         found.append(text)
-    if rows:
+    if any(row["noisy"] for row in rows):
+        found.append(
+            "Other work was going on while models were timed: quartiles are far apart, and which was the fastest "
+            "cannot be told."
+        )
+    elif rows:
         fast = min(rows, key=lambda row: float(row["milliseconds"]))
         found.append(
             f"The fastest was {fast['model']} in {fast['runtime']} with {_threads(fast['threads'])}: "
@@ -115,7 +120,8 @@ def times_table(rows: Sequence[dict[str, Any]]) -> Table:
         low, high = row["quartiles"]
         found.append([
             row["model"], row["runtime"], str(row["threads"]), f"{row['milliseconds']:.2f}", f"{low:.2f} to {high:.2f}",
-            f"{row['file_bytes'] / 1e6:.2f} MB", f"{row['peak_bytes'] / 1e6:.0f} MB",
+            f"{row['file_bytes'] / 1e6:.2f} MB",
+            "not known" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e6:.0f} MB",
         ])  # fmt: skip
     return head, found
 

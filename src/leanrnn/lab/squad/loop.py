@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.environment import give_back_memory
+from leanrnn.groups import count_weights
 from leanrnn.lab.average import update_
 from leanrnn.lab.disk import write_whole
 from leanrnn.lab.events import Answered, Evaluation
@@ -170,8 +171,9 @@ def _finish(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> tuple[
         "exact": event.exact,
         "f1": event.f1,
         "widths": model.widths,
-        "weights": sum(p.numel() for p in model.parameters() if p.requires_grad),
-        "weights_without_embeddings": model.weights,
+        "weights": count_weights(model),
+        "trained_weights": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "weights_without_embeddings": model.weights_without_embeddings,
         "seconds": round(job.seconds, 1),
         "difference": job.difference,
         "f1_by_evaluation": job.course,

@@ -185,7 +185,7 @@ class BiDAF(nn.Module):
         return {name: module.get_parameter("weight_hh_l0").size(1) for name, module in self.recurrent()}
 
     @property
-    def weights(self) -> int:
+    def weights_without_embeddings(self) -> int:
         """What is trained besides the vectors of words and characters: 2 570 703 at the paper's size."""
         embeddings = (self.words, self.characters.embedding)
         left_out = {p for module in embeddings for p in module.parameters()}

@@ -9,6 +9,7 @@ from typing import Any
 import leanrnn
 from leanrnn.deploy import Exported, metadata_of
 from leanrnn.errors import ExportError
+from leanrnn.groups import count_weights
 from leanrnn.lab.squad.answer import exported_runner
 from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Inputs, read
@@ -71,8 +72,8 @@ class SquadTask:
 
     def sizes(self, model: BiDAF) -> dict[str, Any]:
         """LSTMs and weights."""
-        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        return {**model.widths, "weights": trained, "weights without embeddings": model.weights}
+        rest = model.weights_without_embeddings
+        return {**model.widths, "weights": count_weights(model), "weights without embeddings": rest}
 
     def learned(self, model: BiDAF, config: Mapping[str, Any]) -> dict[str, int]:
         """The paper's six LSTMs, or the contextual ones too."""
