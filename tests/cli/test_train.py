@@ -12,6 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import leanrnn
 from leanrnn.cli.main import main
+from leanrnn.groups import count_weights
+from leanrnn.lab.language.model import load_language_model
 from tests.support.tiny import SMALL, write_book
 
 
@@ -36,10 +38,16 @@ def test_own_text_to_the_end(capsys):
     found = json.loads(capsys.readouterr().out)
     facts, (row,) = found["models"][0], found["measured"]
     words = len(leanrnn.about("runs/text/model.safetensors")["words"])
+    result = json.loads(Path("runs/text/result.json").read_text())
+    model = load_language_model(Path("runs/text/model.safetensors"))
+    assert facts["weights"] == result["weights"] == count_weights(model)
+    assert f"{result['weights']:,} weights" in out
     assert facts["mult_adds_a_word"] == 4 * 10 * 18 + 4 * 9 * 19 + 9 * words
     assert row["file_bytes"] > 4 * facts["weights"] and row["peak_bytes"] > 5e7
     assert main(["measure", "runs/text/model.safetensors", *quick]) == 0
     assert "milliseconds" in capsys.readouterr().out
+    assert main(["report", "runs/text", "--json", "--seconds", "0"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["weights"] == facts["weights"]
 
     assert main(["shrink", "runs/text", "--out", "small.safetensors", "--ratio", "0.5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["after"]["widths"] == "5 + 5"

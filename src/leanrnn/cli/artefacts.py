@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import tyro
 
 from leanrnn.cli.factory import build
-from leanrnn.errors import ConfigError
+from leanrnn.errors import ConfigError, LeanRNNError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Artefacts", "Given", "Source", "artefacts"]
+    from leanrnn.deploy import Runtime
+
+__all__ = ["Artefacts", "Given", "Source", "artefacts", "why"]
 
 Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE")]
 
@@ -91,34 +93,56 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Artefacts:
-    """What is known of a model, and the model in every runtime it is measured in."""
+    """What is known of a model, the model in every runtime it is measured in, and why it is not in others."""
 
     facts: dict[str, Any]
     runtimes: dict[str, Measurable]
+    not_run: dict[str, str]
 
 
 def artefacts(given: Given, folder: Path, wanted: tuple[str, ...] = ()) -> Artefacts:
-    """Whatever can be measured of a model: exported into ``folder`` for the runtimes that are wanted, or installed."""
-    from leanrnn.deploy import RUNTIMES, format_of, metadata_of
+    """Whatever can be measured of a model: exported into ``folder`` for the runtimes that are wanted, or all of them.
+    What fails in one of them says nothing of the others."""
+    from leanrnn.deploy import RUNTIMES, format_of
 
     if unknown := set(wanted) - set(RUNTIMES):
         raise ConfigError(f"there is no runtime {unknown.pop()!r}. Choose of {', '.join(RUNTIMES)}.")
-    names = [name for name, runtime in RUNTIMES.items() if (name in wanted if wanted else runtime.installed)]
+    names = [name for name in RUNTIMES if name in wanted or not wanted]
     form = format_of(given.source)
-    if form is None:
-        return _of_model(given, folder, names)
-    names = [name for name in names if RUNTIMES[name].reads == form.suffix]
-    if not names:
-        readers = ", ".join(name for name, runtime in RUNTIMES.items() if runtime.reads == form.suffix)
-        raise ConfigError(
-            f"none of {', '.join(wanted) or 'what is installed'} reads {form.suffix}. Choose of {readers}."
-        )
+    if form is not None:
+        readers = [name for name, runtime in RUNTIMES.items() if runtime.reads == form.suffix]
+        names = [name for name in names if name in readers]
+        if not names:
+            raise ConfigError(f"none of {', '.join(wanted)} reads {form.suffix}. Choose of {', '.join(readers)}.")
+    missing = {name: _missing(RUNTIMES[name]) for name in names}
+    not_run = {name: reason for name, reason in missing.items() if reason}
+    names = [name for name in names if name not in not_run]
+    make = _of_model if form is None else _of_exported
+    return make(given, folder, names, not_run)
+
+
+def why(error: Exception) -> str:
+    """What is wrong, in one line. ::
+
+    not_run["onnxruntime"] = why(error)
+    """
+    text = " ".join(str(error).split())
+    return text if isinstance(error, LeanRNNError) else f"{type(error).__name__}: {text[:300]}"
+
+
+def _missing(runtime: Runtime) -> str:
+    return "" if runtime.extra is None else runtime.extra.missing
+
+
+def _of_exported(given: Given, folder: Path, names: list[str], not_run: dict[str, str]) -> Artefacts:
+    from leanrnn.deploy import metadata_of
+
     metadata = metadata_of(given.source)
-    facts = {"model": str(given.source), "widths": metadata["widths"]}
-    return Artefacts(facts, _of_file(given, given.source, folder, names))
+    facts = {"model": str(given.source), "weights": metadata["weights"], "widths": metadata["widths"]}
+    return Artefacts(facts, _of_file(given, given.source, folder, names, not_run), not_run)
 
 
-def _of_model(given: Given, folder: Path, names: list[str]) -> Artefacts:
+def _of_model(given: Given, folder: Path, names: list[str], not_run: dict[str, str]) -> Artefacts:
     """As it is where a runtime takes it, and exported in the formats that the others read."""
     import leanrnn
     from leanrnn.deploy import RUNTIMES
@@ -128,32 +152,54 @@ def _of_model(given: Given, folder: Path, names: list[str]) -> Artefacts:
     facts, found = _facts(given, model, example), dict[str, Measurable]()
     for suffix in dict.fromkeys(RUNTIMES[name].reads for name in names if not RUNTIMES[name].in_process):
         folder.mkdir(exist_ok=True)
-        written = leanrnn.export(model, example, folder / f"model{suffix}")
-        found |= _of_file(given, written.path, folder, [name for name in names if RUNTIMES[name].reads == suffix])
+        readers = [name for name in names if RUNTIMES[name].reads == suffix]
+        try:
+            written = leanrnn.export(model, example, folder / f"model{suffix}")
+        except Exception as error:  # whatever it is, the other runtimes are measured
+            not_run |= dict.fromkeys(readers, why(error))
+            continue
+        sizes = _sizes(example, written.inputs) if given.factory else None
+        found |= _of_file(given, written.path, folder, readers, not_run, sizes)
     loaded = Loaded(given, model_file(given.source), model, example)
     found |= {name: loaded for name in names if RUNTIMES[name].in_process}
-    return Artefacts(facts, {name: found[name] for name in names})
+    return Artefacts(facts, {name: found[name] for name in names if name in found}, not_run)
 
 
-def _of_file(given: Given, path: Path, folder: Path, names: list[str]) -> dict[str, Measurable]:
+def _sizes(example: Any, inputs: Mapping[str, Sequence[str | int]]) -> dict[str, int]:
+    """The lengths that may be anything as they are in the user's example, which PyTorch is timed with too."""
+    from leanrnn.running import leaves
+
+    axes = zip(leaves(example), inputs.values(), strict=False)
+    return {name: t.size(i) for t, shape in axes for i, name in enumerate(shape) if isinstance(name, str)}
+
+
+def _of_file(
+    given: Given, path: Path, folder: Path, names: list[str], not_run: dict[str, str],
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, Measurable]:  # fmt: skip
     """An exported file in the runtimes that read it, for some of them with weights of eight bits."""
     import leanrnn
     from leanrnn.deploy import RUNTIMES, File, free_lengths, metadata_of
 
-    known = {"batch": given.batch, "time": given.steps}
+    known = sizes or {"batch": given.batch, "time": given.steps}
     sizes = {name: known.get(name, given.steps) for name in free_lengths(metadata_of(path))}
     files = {32: path}
-    if any(RUNTIMES[name].bits == 8 for name in names):
+    if small := [name for name in names if RUNTIMES[name].bits == 8]:
         folder.mkdir(exist_ok=True)
-        files[8] = leanrnn.quantize(path, folder / f"model.int8{path.suffix}").path
-    return {name: File(files[RUNTIMES[name].bits], name, sizes) for name in names}
+        try:
+            files[8] = leanrnn.quantize(path, folder / f"model.int8{path.suffix}", seconds=0).path
+        except Exception as error:
+            not_run |= dict.fromkeys(small, why(error))
+    bits = {name: RUNTIMES[name].bits for name in names}
+    return {name: File(files[bits[name]], name, sizes) for name in names if bits[name] in files}
 
 
 def _facts(given: Given, model: Any, example: Any) -> dict[str, Any]:
     from leanrnn.cost import mult_adds
+    from leanrnn.groups import count_weights
 
     count = mult_adds(model.eval(), example)
-    facts = {"model": str(given.source), "weights": sum(p.numel() for p in model.parameters()), "mult_adds": count}
+    facts = {"model": str(given.source), "weights": count_weights(model), "mult_adds": count}
     return facts if given.factory else facts | {"mult_adds_a_word": count // (given.batch * given.steps)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated, Any, cast
 
 import tyro
@@ -15,6 +16,7 @@ from leanrnn.cli.discover import Discover
 from leanrnn.cli.listing import Env, Ls
 from leanrnn.cli.measure import Measure
 from leanrnn.cli.models import Export, Quantize, Shrink
+from leanrnn.cli.printing import only_json
 from leanrnn.cli.report import Report
 from leanrnn.cli.train import Train, parse_train
 from leanrnn.errors import LeanRNNError
@@ -53,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Any = None
     try:
         command = _parse(arguments)
-        return command.run() or 0
+        with only_json() if getattr(command, "json", False) else nullcontext():
+            return command.run() or 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:

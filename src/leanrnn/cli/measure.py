@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leanrnn.cli.artefacts import Artefacts, Given, Source, artefacts
+from leanrnn.cli.artefacts import Artefacts, Given, Source, artefacts, why
 from leanrnn.cli.printing import print_json, print_table
-from leanrnn.errors import ConfigError
+from leanrnn.errors import ConfigError, LeanRNNError
 
-__all__ = ["Measure", "measured"]
+__all__ = ["Measure", "left_out", "measured"]
+
+NOISY = """\
+noisy: a quarter of the calls took half as long again as another quarter, or longer, so other work was going on; ratios
+would mean nothing. Measure again when the machine is idle, or for longer (--seconds)."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Measure:
 
         if min(self.batch, self.steps, *self.threads) < 1:
             raise ConfigError("batch, steps and threads have to be at least 1.")
+        if self.seconds < 0:
+            raise ConfigError(f"seconds is {self.seconds:g}. Give at least 0.")
         hold_memory()
         threads = self.threads or tuple(dict.fromkeys((1, torch.get_num_threads())))
         with tempfile.TemporaryDirectory() as folder:
@@ -56,34 +62,76 @@ class Measure:
             given = [Given(source, self.factory, self.example, self.batch, self.steps) for source in sources]
             found = [artefacts(each, Path(folder) / str(i), self.runtimes) for i, each in enumerate(given)]
             rows = list(measured(found, threads, self.seconds))
-        head = [each.facts for each in found]
+        head, failed = [each.facts for each in found], left_out(found)
         if self.json:
-            print_json({"models": head, "measured": rows, "environment": environment()})
+            print_json({"models": head, "measured": rows, "not_run": failed, "environment": environment()})
         else:
-            _show(head, rows, environment())
+            _show(head, rows, failed, environment())
 
 
 def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float) -> Iterator[dict[str, Any]]:
-    """Times, sizes and memory of every model in every runtime it has a file for."""
-    from leanrnn.deploy import in_turns, quartiles, timed
+    """Times, sizes and memory of every model in every runtime it runs in; an error if there is none."""
+    from leanrnn.deploy import in_turns, timed, times_faster
 
-    calls: dict[tuple[int, str, int], Callable[[], object]] = {
-        (i, runtime, count): model.caller(count)
-        for count in threads
-        for i, each in enumerate(found)
-        for runtime, model in each.runtimes.items()
-    }
+    calls = dict[tuple[int, str, int], Callable[[], object]]()
+    for i, each in enumerate(found):
+        for runtime in list(each.runtimes):
+            calls |= _ready(each, i, runtime, threads)
+    if not calls:
+        raise ConfigError(" ".join(_sentence(each) for each in left_out(found)))
     spent = in_turns(calls, seconds)
     for (i, runtime, count), times in spent.items():
         model = found[i].runtimes[runtime]
-        row = timed(found[i].facts["model"], runtime, count, times, model.bytes, model.peak_bytes(count))
+        peak = _peak(found[i], runtime, count)
+        row = timed(found[i].facts["model"], runtime, count, times, model.bytes, peak)
         other = spent.get((1, runtime, count))
         if i == 0 and other:
-            row["ratio"] = quartiles(other)[1] * 1e3 / row["milliseconds"]
+            row["ratio"] = times_faster(other, times)
         yield row
 
 
-def _show(head: list[dict[str, Any]], rows: list[dict[str, Any]], environment: dict[str, str]) -> None:
+def left_out(found: list[Artefacts]) -> list[dict[str, str]]:
+    """Runtimes that were not measured, each with the reason. ::
+
+    left_out(found)  # [{"model": "runs/mine", "runtime": "openvino", "reason": "openvino not installed. ..."}]
+    """
+    return [
+        {"model": each.facts["model"], "runtime": name, "reason": reason}
+        for each in found
+        for name, reason in each.not_run.items()
+    ]
+
+
+def _ready(
+    found: Artefacts, i: int, runtime: str, threads: tuple[int, ...]
+) -> dict[tuple[int, str, int], Callable[[], object]]:
+    """A call for every number of threads, each made once; none if the runtime cannot."""
+    try:
+        calls = {(i, runtime, count): found.runtimes[runtime].caller(count) for count in threads}
+        for call in calls.values():
+            call()
+    except Exception as error:  # of somebody else's library: the other runtimes are measured all the same
+        found.not_run[runtime] = why(error)
+        del found.runtimes[runtime]
+        return {}
+    return calls
+
+
+def _peak(found: Artefacts, runtime: str, count: int) -> int | None:
+    try:
+        return found.runtimes[runtime].peak_bytes(count)
+    except LeanRNNError as error:
+        found.not_run[f"{runtime}, peak memory"] = why(error)
+        return None
+
+
+def _sentence(left: Mapping[str, str]) -> str:
+    return f"{left['model']} was not measured in {left['runtime']}: {left['reason']}"
+
+
+def _show(
+    head: list[dict[str, Any]], rows: list[dict[str, Any]], failed: list[dict[str, str]], environment: dict[str, str]
+) -> None:
     for facts in head:
         print_table((k.replace("_", " "), f"{v:,}" if isinstance(v, int) else str(v)) for k, v in facts.items())
         print()
@@ -92,11 +140,26 @@ def _show(head: list[dict[str, Any]], rows: list[dict[str, Any]], environment: d
     lines = [(*names, "times faster") if compared else tuple(names)]
     for row in rows:
         low, high = row["quartiles"]
+        peak = row["peak_bytes"]
         line = (
-            row["model"], row["runtime"], str(row["threads"]), f"{row['milliseconds']:.3f} ({low:.3f} to {high:.3f})",
-            f"{row['file_bytes'] / 1e6:.2f} MB", f"{row['peak_bytes'] / 1e6:.0f} MB",
+            row["model"], row["runtime"], str(row["threads"]),
+            f"{row['milliseconds']:.3f} ({low:.3f} to {high:.3f}){' noisy' if row['noisy'] else ''}",
+            f"{row['file_bytes'] / 1e6:.2f} MB", "not known" if peak is None else f"{peak / 1e6:.0f} MB",
         )  # fmt: skip
-        lines.append((*line, f"{row['ratio']:.2f}" if "ratio" in row else "") if compared else line)
+        lines.append((*line, _ratio(row)) if compared else line)
     print_table(lines)
     print()
+    if any(row["noisy"] for row in rows):
+        print(f"{NOISY}\n")
+    for each in failed:
+        print(_sentence(each))
+    if failed:
+        print()
     print_table([(name, environment[name]) for name in ("processor", "torch", "python", "platform")])
+
+
+def _ratio(row: Mapping[str, Any]) -> str:
+    """How many times faster the other is; nothing in the other's own row."""
+    if "ratio" not in row:
+        return ""
+    return "noisy" if row["ratio"] is None else f"{row['ratio']:.2f}"

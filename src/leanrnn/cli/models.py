@@ -148,6 +148,8 @@ class Quantize:
     """Compute in single precision: not faster, but nearly exact, and OpenVINO reads it."""
     data: Path | None = None
     """Data of the recipe the model was trained with: tells the perplexity (or F1) of both files."""
+    seconds: float = 1.0
+    """To spend on timing both files; 0 leaves times out."""
     json: bool = False
     """Print what was done as JSON."""
 
@@ -160,7 +162,9 @@ class Quantize:
         name, evaluate = "", None
         if self.data is not None:
             name, evaluate = task_of(metadata_of(self.source)["about"]).evaluator(self.source, self.data)
-        found = leanrnn.quantize(self.source, self.out, weights_only=self.weights_only, evaluate=evaluate)
+        found = leanrnn.quantize(
+            self.source, self.out, weights_only=self.weights_only, evaluate=evaluate, seconds=self.seconds
+        )
         if self.json:
             print_json(asdict(found) | {"path": str(found.path)})
             return
@@ -168,5 +172,7 @@ class Quantize:
         print(f"Outputs change by {found.difference:.1%} (root of the mean square, for inputs of chance).")
         if found.before is not None:
             print(f"{name} {found.before:.2f} became {found.after:.2f}.")
+        for speed in found.speed:
+            print(speed)
         if found.float_nodes:
             print(f"In single precision, though bytes in the file: {', '.join(found.float_nodes)}.")

@@ -1,17 +1,49 @@
-"""What commands print: tables of plain columns, or JSON."""
+"""What commands print: tables of plain columns, or JSON and nothing else."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TextIO
 
-__all__ = ["print_json", "print_table"]
+__all__ = ["only_json", "print_json", "print_table"]
+
+_answers: list[TextIO] = []
+"""Where JSON goes while all else is sent elsewhere."""
 
 
-def print_json(data: Any) -> None:
-    """Plain data on standard output, for other programs."""
-    print(json.dumps(data, indent=1))
+@contextmanager
+def only_json() -> Iterator[None]:
+    """Inside, what anybody prints goes to standard error, a user's own code too; standard output has the JSON alone. ::
+
+    with only_json():
+        print("loading")  # standard error
+        print_json({"weights": 288})
+    """
+    _answers.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _answers.pop()
+
+
+def print_json(data: Any, *, line: bool = False) -> None:
+    """Plain data on standard output, for other programs; in one line if there are to be several."""
+    text = json.dumps(_plain(data), indent=None if line else 1, allow_nan=False)
+    print(text, file=_answers[-1] if _answers else sys.stdout, flush=True)
+
+
+def _plain(data: Any) -> Any:
+    """The same with null for numbers that JSON does not have, as of a run that diverged."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: _plain(value) for key, value in data.items()}
+    return [_plain(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def print_table(rows: Iterable[Sequence[str]]) -> None:

@@ -50,7 +50,7 @@ class Report:
         self._check()
         check_matplotlib()
         stories = read_stories(self.runs)
-        rows = self._times([story.name for story in stories]) if self.seconds > 0 else []
+        rows, failed = self._times([story.name for story in stories]) if self.seconds > 0 else ([], [])
         measured = environment() if rows else None
         written = {self.out: html(stories, rows, measured, self._command())}
         if self.markdown:
@@ -60,9 +60,12 @@ class Report:
         for path, text in written.items():
             write_whole(path, text)
         if self.json:
-            print_json({"written": [*map(str, written)], "runs": [*map(facts, stories)], "measured": rows})
-        else:
-            print("\n".join(f"wrote {path}" for path in written))
+            told = {"written": [*map(str, written)], "runs": [*map(facts, stories)]}
+            print_json(told | {"measured": rows, "not_run": failed})
+            return
+        for each in failed:
+            print(f"{each['model']} was not measured in {each['runtime']}: {each['reason']}")
+        print("\n".join(f"wrote {path}" for path in written))
 
     def _check(self) -> None:
         """Mistakes are told before minutes are spent."""
@@ -77,10 +80,11 @@ class Report:
         if min((1, *self.threads)) < 1:
             raise ConfigError("threads have to be at least 1.")
 
-    def _times(self, names: list[str]) -> list[dict[str, Any]]:
+    def _times(self, names: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+        """What was measured, and what was not."""
         import torch
 
-        from leanrnn.cli.measure import measured
+        from leanrnn.cli.measure import left_out, measured
         from leanrnn.environment import hold_memory
 
         hold_memory()
@@ -89,7 +93,8 @@ class Report:
             found = [artefacts(Given(run), Path(folder) / str(i), self.runtimes) for i, run in enumerate(self.runs)]
             rows = list(measured(found, threads, self.seconds))
         known = dict(zip(map(str, self.runs), names, strict=True))
-        return [row | {"model": known[row["model"]]} for row in rows]
+        failed = [each | {"model": known[each["model"]]} for each in left_out(found)]
+        return [row | {"model": known[row["model"]]} for row in rows], failed
 
     def _command(self) -> str:
         """What to type to have this page again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 import tyro
 
+from leanrnn.cli.printing import print_json
 from leanrnn.errors import ConfigError
 from leanrnn.lab import Config, named
 from leanrnn.lab.settings import from_toml
@@ -109,7 +109,7 @@ class Train(Generic[Settings]):
                 print(f"stopped; everything is in {folder}. Give the same command to go on.", file=sys.stderr)
                 return 130
         if self.json:
-            print(json.dumps({"kind": "result", **result}))
+            print_json({"kind": "result", **result}, line=True)
         else:
             show.result(task, result)
         return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from leanrnn.cli.printing import print_json
 from leanrnn.lab.runs import Run
 from leanrnn.lab.task import Event, Task
 
@@ -37,7 +37,7 @@ class View:
         self.notes([*self.run.notes, *self._warning(event)])
         self.run.notes.clear()
         if self.as_json:
-            print(json.dumps({"kind": type(event).__name__.lower(), **asdict(cast(Any, event))}), flush=True)
+            print_json({"kind": type(event).__name__.lower(), **asdict(cast(Any, event))}, line=True)
             return
         if self.bar and self.task is not None:
             done, told = event.part(self.config)
