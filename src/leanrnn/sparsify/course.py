@@ -90,7 +90,7 @@ class Timetable:
         return replace(self, starts=(*self.starts, 2 * last - before)) if 2 * last - before <= steps else self
 
     def reads(self, step: int) -> bool:
-        """Whether saliency is read with so many steps done: some forty times a round, and in the last step before one."""
+        """Whether saliency is read with so many steps done: some forty times a round, and just before one."""
         every = max(1, (self.last - self.first) // (len(self.starts) - 1) // WINDOW)
         until = next((start for start in self.starts[:-1] if start > step), None)
         return until is not None and (until - 1 - step) % every == 0 and until - 1 - step < WINDOW * every
