@@ -1,7 +1,8 @@
 """Find the weights that exist only because a recurrent component exists, train them to zero together, cut them out.
 
 >>> groups = leanrnn.discover(model, example)
->>> sparsifier = leanrnn.Sparsifier(groups, strength=2e-3).attach(optimizer)
+>>> budget = leanrnn.Budget(mult_adds="25%")
+>>> sparsifier = leanrnn.Sparsifier(groups, budget=budget, steps=len(loader)).attach(optimizer)
 >>> ...  # the training loop, unchanged
 >>> small = leanrnn.shrink(model, groups)
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+import leanrnn
 from leanrnn.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -83,19 +84,26 @@ def _run_console(text: str, capsys) -> None:
 
 
 def _run_diff(text: str) -> None:
-    """Run the loop with the added lines, and without them."""
-    for kept in ("+ ", "  "):
-        model = SequenceTagger()
-        names = {
-            "model": model,
-            "example": torch.zeros(2, 5, 4),
-            "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
-            "loss_fn": nn.functional.mse_loss,
-            "loader": [SimpleNamespace(x=torch.randn(2, 5, 4), y=torch.randn(2, 5, 3)) for _ in range(3)],
-        }
-        lines = [line[2:] for line in text.splitlines() if line[:2] in {kept, "  "}]
-        exec("\n".join(lines), names)
-        assert ("small" in names) == (kept == "+ ")
+    """Run the loop with the added lines, and without them: with them the model is smaller, whatever the optimizer."""
+    for optimizer, rate in ((torch.optim.SGD, 0.1), (torch.optim.Adam, 1e-3)):
+        for kept in ("+ ", "  "):
+            torch.manual_seed(0)
+            model, batches = SequenceTagger(), torch.randn(40, 8, 5, 4)
+            names = {
+                "model": model,
+                "example": torch.zeros(2, 5, 4),
+                "optimizer": optimizer(model.parameters(), lr=rate),
+                "loss_fn": nn.functional.mse_loss,
+                "loader": [SimpleNamespace(x=x, y=x.cumsum(1)[..., :3]) for x in batches],
+            }
+            before = leanrnn.discover(model, names["example"]).costs.mult_adds
+            lines = [line[2:] for line in text.splitlines() if line[:2] in {kept, "  "}]
+            exec("\n".join(lines), names)
+            assert ("small" in names) == (kept == "+ ")
+            if "small" in names:
+                after = leanrnn.discover(names["small"], names["example"])
+                assert type(names["small"]) is SequenceTagger
+                assert 0.2 < after.costs.mult_adds.at(after.widths) / before.at(dict.fromkeys(after.widths, 16)) <= 0.25
 
 
 class SequenceTagger(nn.Module):
@@ -103,8 +111,8 @@ class SequenceTagger(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(4, 6, num_layers=2, batch_first=True)
-        self.head = nn.Linear(6, 3)
+        self.lstm = nn.LSTM(4, 16, num_layers=2, batch_first=True)
+        self.head = nn.Linear(16, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.lstm(x)[0])
