@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -31,7 +32,8 @@ def whole_layers() -> Iterator[None]:
     """Inside, nn.LSTM, nn.GRU and nn.RNN run as operators of leanrnn, one a layer and direction, and a highway layer as
     a scan."""
     with _ONE_AT_A_TIME:
-        steps, codes = RecurrentHighway.steps, [(f, f.__code__) for f in dict.fromkeys(cls.forward for cls in CLASSES)]
+        functions = dict.fromkeys(inspect.unwrap(cls.forward) for cls in CLASSES)
+        steps, codes = RecurrentHighway.steps, [(f, f.__code__) for f in functions]
         try:
             # In the functions themselves: a module may hold on to its forward, as weight drop does.
             for function, _ in codes:

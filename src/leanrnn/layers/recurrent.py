@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from leanrnn.layers.fused import backwards, flatten, one_layer, reversal
 from leanrnn.layers.states import Former, States, compose, narrow
+from leanrnn.layers.uncompiled import uncompiled
 
 __all__ = ["GATES", "GRU", "LSTM", "PLAIN", "RECURRENT", "RNN", "Recurrent", "equal_widths", "slots_of", "widths_of"]
 
@@ -88,6 +89,7 @@ class Recurrent(nn.RNNBase):
         for names in self._all_weights:
             flatten(self.mode, [self._parameters.get(name) for name in names], bool(self.proj_size))
 
+    @uncompiled
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
         """Output and last state, as torch's module of the same kind gives them."""
         # Read once: under a parametrization every reading computes the weight.
