@@ -51,6 +51,7 @@ PROGRAMS = tuple(
          "seconds"),
         ("pays run", "pays.run", "Does the runs of the scoreboard that are missing.",
          "minutes for a run, days for all"),
+        ("front", "front.results", "The table of results in the README, from what the others measured.", "seconds"),
         ("reach", "reach.models", "What can be cut out of models that other people published?",
          "minutes, after some 4 GB of packages"),
         ("reach setup", "zoo.setup", "Installs the packages of these models.", "minutes"),

@@ -14,7 +14,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import DOCS, RESULTS, ROOT, printed, put, table, write
+from benchmarks.common import DOCS, RESULTS, printed, put, table, write
 from benchmarks.ptb.runs import RUNS, SIZES
 
 INPUTS = {"a word": (1, 1), "300 words": (10, 30)}
@@ -90,4 +90,3 @@ def main(parser: ArgumentParser, words: list[str]) -> None:
     ]
     write(RESULTS / f"ptb_{options.size}_deploy.json", {"judged": judged, "timed": timed})
     put({DOCS / "reproduce.md": f"{quality(judged)}\n\n{speed(timed)}"}, f"deploy-{options.size}")
-    put({ROOT / "README.md": quality(judged)}, f"quality-{options.size}")

@@ -123,8 +123,8 @@ def milliseconds(found: dict[str, Any]) -> str:
 
 
 def write_page(size: str) -> None:
-    """The table of one size in docs/reproduce.md, with the commands, and in the README, from what was written down."""
+    """The table of one size in docs/reproduce.md, with the commands, from what was written down."""
     runs = json.loads(results(size).read_text())["runs"]
     ordered = {name: runs[name] for name in SIZES[size] if name in runs}
     rows, commands = table(ordered, dense_of(size)), "\n".join(run["command"] for run in ordered.values())
-    put({DOCS / "reproduce.md": f"{rows}\n\n```text\n{commands}\n```", ROOT / "README.md": rows}, size)
+    put({DOCS / "reproduce.md": f"{rows}\n\n```text\n{commands}\n```"}, size)

@@ -22,7 +22,7 @@ import onnxruntime
 import torch
 
 import leanrnn
-from benchmarks.common import DOCS, RESULTS, ROOT, kind_of_processor, put, spread, table, told
+from benchmarks.common import DOCS, RESULTS, kind_of_processor, put, spread, table, told
 from leanrnn.deploy import File, in_turns
 from leanrnn.deploy.runtimes import session
 from leanrnn.environment import hold_memory
@@ -150,5 +150,4 @@ def main(parser: ArgumentParser, words: list[str]) -> None:
     text = page(known["processors"])
     print(text)
     if options.out.parent == RESULTS:
-        here = page({kind_of_processor(): known["processors"][kind_of_processor()]})
-        put({DOCS / "reproduce.md": text, ROOT / "README.md": here}, "speedup")
+        put({DOCS / "reproduce.md": text}, "speedup")

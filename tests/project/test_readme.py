@@ -122,9 +122,9 @@ def test_pages_have_blocks_of_every_kind():
     assert {"python", "console", "diff"} <= {block.language for block in blocks(ROOT / "README.md")}
 
 
-def test_readme_names_every_file():
+def test_contributing_names_every_file():
     """The table of files is true: each file and folder of the package stands in it."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = set(re.findall(r"^\| `([\w/.]+)` \| (?=.*\|$)", text[text.index("| file | what |") :], re.MULTILINE))
     parts = {path.relative_to(ROOT / "src" / "leanrnn").parts for path in (ROOT / "src" / "leanrnn").rglob("*.py")}
     assert rows == {part[0] if len(part) == 1 else f"{part[0]}/" for part in parts}
