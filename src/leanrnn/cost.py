@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -44,10 +44,6 @@ class Measurement:
     threads: int
     peak_bytes: int
     """By how much the calls raised the largest memory the process ever had; a fresh process tells more."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Names and numbers."""
-        return asdict(self)
 
 
 def measure(model: nn.Module, example: Any, *, threads: int | None = None, seconds: float = 2.0) -> Measurement:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import cast
 
 from leanrnn import __version__
-from leanrnn.errors import ConfigError, LeanRNNError
+from leanrnn.errors import LeanRNNError
 
-__all__ = ["check_target", "environment", "give_back_memory", "hold_memory", "peak_bytes", "use_threads"]
+__all__ = ["check_target", "environment", "give_back_memory", "hold_memory", "peak_bytes"]
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.h of the GNU C library
 KERNELS = "64"  # enough for a training step of one shape; making one again costs next to nothing
@@ -95,20 +95,6 @@ def check_target(path: Path, kind: type[LeanRNNError]) -> None:
         raise kind(f"there is no folder {path.parent}. Create it first.")
     if not os.access(path.parent, os.W_OK):
         raise kind(f"nothing can be written to {path.parent.resolve()}: permission denied. Name another folder.")
-
-
-def use_threads(count: int | None) -> None:
-    """Let PyTorch use so many threads; None leaves it as it is. ::
-
-    use_threads(1)
-    """
-    import torch
-
-    if count is None:
-        return
-    if count < 1:
-        raise ConfigError(f"threads is {count}. Give at least 1.")
-    torch.set_num_threads(count)
 
 
 def _of_libc(name: str) -> Callable[..., int] | None:

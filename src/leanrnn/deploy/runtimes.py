@@ -40,11 +40,6 @@ class Runtime:
     in_process: bool = False
     """Whether it runs a model as it is, without a file."""
 
-    @property
-    def installed(self) -> bool:
-        """Whether its packages are there."""
-        return self.extra is None or not self.extra.missing
-
 
 def session(path: Path, threads: int | None = None) -> Any:
     """The file, ready to run in onnxruntime: ``session(path).run(None, inputs)``."""

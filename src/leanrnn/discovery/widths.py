@@ -99,7 +99,7 @@ def _layer(
         return None
     ids = np.asarray(list(order))
     return Layer(
-        name=_name(found, classes, strips, names),
+        name=_name(strips, names),
         width=len(order),
         strips=tuple(strips),
         needs_zero_bias=bool(classes.needs_zero_bias[ids].any()),
@@ -157,7 +157,7 @@ def _roles(found: Propagation) -> dict[int, tuple[Role, bool]]:
     return roles
 
 
-def _name(found: Propagation, classes: Classes, strips: Sequence[Strip], names: set[str]) -> str:
+def _name(strips: Sequence[Strip], names: set[str]) -> str:
     """Named after the weight that both makes and reads the width (the recurrent one), or the first that makes it."""
     makers = [s.tensor for s in strips if s.role == "weight" and not s.reader]
     loops = [s.tensor for s in strips if s.role == "weight" and s.reader and s.tensor in makers]

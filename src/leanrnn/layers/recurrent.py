@@ -32,25 +32,12 @@ class Recurrent(nn.RNNBase):
     widths agree and else a tuple in the order of ``h_n``; the states are then :class:`States`. A state of a width the
     module had before a cut is accepted and loses the components that were cut::
 
-        rnn = Recurrent.from_module(nn.LSTM(10, 20, num_layers=2))
-        output, (h_n, c_n) = rnn(torch.randn(7, 3, 10))
+        small = leanrnn.shrink(model, groups)       # where model.rnn is nn.LSTM(10, 20, num_layers=2)
+        output, (h_n, c_n) = small.rnn(x)           # h_n[0] and h_n[1] may be of two widths
     """
 
     former: tuple[tuple[Former, ...], ...] = ()
     """Per part of the state (h, c) and per layer and direction: the positions that are left of each former width."""
-
-    @classmethod
-    def from_module(cls, module: nn.RNNBase) -> Recurrent:
-        """A recurrent stack over the very same parameters as ``module``."""
-        return cast(Recurrent, _shared(module, RECURRENT[module.mode]))
-
-    def to_plain(self) -> nn.RNNBase:
-        """An nn.LSTM, nn.GRU or nn.RNN over the same parameters; only when all widths agree."""
-        if not self.equal:
-            raise ValueError(
-                f"the widths {self.widths(0)} differ, which {self.mode} of torch cannot hold. Keep this module."
-            )
-        return _shared(self, PLAIN[self.mode])
 
     @property
     def slots(self) -> list[str]:
@@ -225,18 +212,6 @@ def equal_widths(module: nn.RNNBase) -> bool:
     if module.proj_size and widths_of(module, 0)[0] == widths_of(module, 1)[0]:
         return False  # torch tells a projected state from a plain one by its width
     return all(len(set(widths_of(module, part))) == 1 for part in range(2 if module.mode == "LSTM" else 1))
-
-
-def _shared(module: nn.RNNBase, cls: type[nn.RNNBase]) -> nn.RNNBase:
-    """A module of class ``cls`` that holds the parameters of ``module``."""
-    new = cls.__new__(cls)
-    new.__dict__ = {
-        key: value.copy() if isinstance(value, dict | list) else value for key, value in vars(module).items()
-    }
-    if cls in PLAIN.values():
-        new.__dict__.pop("former", None)
-    new._init_flat_weights()
-    return new
 
 
 def _one_or_all(widths: tuple[int, ...]) -> int | tuple[int, ...]:
