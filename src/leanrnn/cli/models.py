@@ -131,6 +131,8 @@ class Export:
         inputs = ((name, " x ".join(map(str, shape))) for name, shape in written.inputs.items())
         print_table([("input", "axes"), *inputs])
         print(f"outputs: {', '.join(written.outputs)}")
+        if written.states:
+            print(f"states to feed on: {', '.join(f'{out} as {name}' for name, out in written.states.items())}")
         print(f"{self.out} has {written.nodes} nodes and differs by {written.difference:.1e} at lengths never traced.")
         if note := FORMATS[self.out.suffix].note:
             print(note)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ class Exported:
     """Of the graph."""
     difference: float
     """The largest between the file and the model, relative to the largest number of an output."""
+    states: dict[str, str] = field(default_factory=dict)
+    """Names of inputs that are states, each with the name of the output that it is in the next call."""
 
 
 def export(
@@ -38,6 +41,7 @@ def export(
     path: str | os.PathLike[str],
     *,
     outputs: Sequence[str] | None = None,
+    states: Mapping[str, int | tuple[int | str, ...]] | None = None,
     about: Mapping[str, Any] | None = None,
     fixed: bool = False,
     opset: int = 20,
@@ -55,12 +59,18 @@ def export(
     Arguments:
         path: ends in ``.onnx``, or in ``.pt2`` for a program of torch, which runs as many steps as the example has.
         outputs: names of what comes out, in order; a ``.pt2`` file has none.
+        states: parameters of the forward that are states, each with the position of the returned value that it is in
+            the next call, as in ``{"state": 1}``; one left open in the example becomes an input too. If left out, what
+            goes in and comes out alike is a state, and what the model keeps in its attributes; ``{}``: nothing is.
         fixed: allow lengths to be fixed in the file that are not in the model, as a loop over the steps in Python does.
         about: plain data of yours to keep in the file's metadata, such as the words of a vocabulary.
         opset: version of ONNX's operators, for a runtime that does not know this one.
     """
+    from leanrnn.deploy.carried import carried
     from leanrnn.deploy.check import check
+    from leanrnn.deploy.lifted import lifted
     from leanrnn.deploy.metadata import metadata_for
+    from leanrnn.deploy.streaming import state_names, traced_stream
 
     target, training = Path(path), model.training
     if not target.parent.is_dir():
@@ -72,16 +82,25 @@ def export(
     form.check(options)
     model.eval()
     try:
+        found = carried(model, example, states)
         # Beside the target, so that the last step is a rename within one file system.
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        with (
+            tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder,
+            lifted(model, found) if states is None else nullcontext(found) as found,
+        ):
             part = Path(folder) / target.name
-            program = form.trace(model, example, options)
-            written = form.write(program, metadata_for(model, program, about), part, options)
-            difference = check(form.runner(part), model, program, written.outputs)
+            stream = traced_stream(lambda given: form.trace(model, given, options), model, found)
+            program = stream.program
+            names, pairs = state_names(stream, outputs) if stream.pairs else (outputs, {})
+            metadata = metadata_for(model, program, about) | {"states": pairs}
+            written = form.write(program, metadata, part, replace(options, outputs=names))
+            run = form.runner(part)
+            difference = check(run, model, program, written.outputs)
+            difference = max(difference, stream.check(run, written.outputs) if pairs else 0.0)
             part.replace(target)
     finally:
         model.train(training)
-    return Exported(target, program.inputs, written.outputs, written.nodes, difference)
+    return Exported(target, program.inputs, written.outputs, written.nodes, difference, pairs)
 
 
 def _refuse(model: nn.Module, example: Any) -> None:

@@ -17,11 +17,13 @@ from torch.utils import _pytree as pytree
 
 from leanrnn.running.call import call, leaves, positional
 
-__all__ = ["Steps", "ways_to_step"]
+__all__ = ["Feed", "Key", "Steps", "pairs_of", "parameters_of", "parts_of", "value_at", "ways_to_step"]
 
 COUNT = 3
 """Calls: the first has a constant state, the second reads what the first made, the third repeats the second."""
 Key = str | int
+Feed = tuple[tuple[Key, tuple[Key, ...]], ...]
+"""Pairs of an input (its position or keyword) and the path to a returned value."""
 
 
 @dataclass(frozen=True)
@@ -33,31 +35,28 @@ class Steps:
     """
 
     example: Any
-    feed: tuple[tuple[Key, tuple[Key, ...]], ...] = ()
-    """Pairs of an input (its position or keyword) and the path to a returned value; none where the model keeps its
-    state itself."""
+    feed: Feed = ()
+    """What goes from one call into the next; nothing where the model keeps its state itself."""
     count: int = COUNT
 
     def called(self, model: nn.Module) -> Any:
         """What the last of all calls returns."""
         inputs = self.example
         for _ in range(self.count - 1):
-            inputs = self._next(model, inputs, call(model, inputs))
+            inputs = self.following(model, inputs, call(model, inputs))
         return call(model, inputs)
 
-    def _next(self, model: nn.Module, inputs: Any, result: Any) -> Any:
+    def following(self, model: nn.Module, inputs: Any, result: Any) -> Any:
+        """The inputs of the next call, by what the last one returned."""
         named: dict[Key, Any] = (
-            dict(_parts(inputs)) if isinstance(inputs, Mapping) or positional(inputs) else {0: inputs}
+            dict(parts_of(inputs)) if isinstance(inputs, Mapping) or positional(inputs) else {0: inputs}
         )
         for key, path in self.feed:
-            value = result
-            for part in path:
-                value = dict(_parts(value))[part]
-            named[key] = value
+            named[key] = value_at(result, path)
         if isinstance(inputs, Mapping):
             return named
         if any(isinstance(key, str) for key in named):
-            names = [p.name for p in _parameters(model)]
+            names = [p.name for p in parameters_of(model)]
             return {names[key] if isinstance(key, int) else key: value for key, value in named.items()}
         return tuple(named[i] for i in range(len(named)))
 
@@ -72,22 +71,23 @@ pytree.register_pytree_node(
 
 def ways_to_step(model: nn.Module, example: Any, result: Any) -> Iterator[Steps]:
     """Every way in which one call's ``result`` could go into the next call, the likeliest first."""
-    if pairs := _pairs(example, result):
+    if pairs := pairs_of(example, result):
         yield Steps(example, pairs)
-    returned: list[tuple[Key, ...]] = [(key,) for key, value in _parts(result)[1:] if leaves(value)]
+    returned: list[tuple[Key, ...]] = [(key,) for key, value in parts_of(result)[1:] if leaves(value)]
     for name in _left_open(model, example):
         yield from (Steps(example, ((name, path),)) for path in returned or [()])
     yield Steps(example)
 
 
-def _parameters(model: nn.Module) -> list[inspect.Parameter]:
+def parameters_of(model: nn.Module) -> list[inspect.Parameter]:
+    """What the forward can be given by name."""
     found = inspect.signature(model.forward).parameters.values()
     return [p for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
 def _left_open(model: nn.Module, example: Any) -> list[str]:
     """Parameters of the forward that the example leaves at their default, None."""
-    parameters = _parameters(model)
+    parameters = parameters_of(model)
     if isinstance(example, Mapping):
         parameters = [p for p in parameters if p.name not in example]
     else:
@@ -95,12 +95,21 @@ def _left_open(model: nn.Module, example: Any) -> list[str]:
     return [p.name for p in parameters if p.default is None]
 
 
-def _pairs(example: Any, result: Any) -> tuple[tuple[Key, tuple[Key, ...]], ...]:
-    """Inputs but the first, each with a returned value but the first that has its shapes."""
-    given = _parts(example)[1:] if isinstance(example, Mapping) or positional(example) else []
-    places: list[tuple[tuple[Key, ...], Any]] = [((key,), value) for key, value in _parts(result)[1:]]
+def pairs_of(example: Any, result: Any) -> Feed:
+    """Inputs but the first, each with a returned value that has its shapes: not the first, which is a result, unless
+    all that comes back has a place among the inputs."""
+    given = parts_of(example)[1:] if isinstance(example, Mapping) or positional(example) else []
+    parts = parts_of(result)
+    pairs = _matched(given, [((key,), value) for key, value in parts[1:]])
+    whole = _matched(given, [((), result)] if len(parts) > 1 else [])
+    return (
+        whole if len(whole) > len(pairs) and all(path == () or len(whole) == len(parts) for _, path in whole) else pairs
+    )
+
+
+def _matched(given: list[tuple[Key, Any]], places: list[tuple[tuple[Key, ...], Any]]) -> Feed:
     # A pair (h, c) may come back as one value, and go in as two.
-    places += [((*path, key), inner) for path, value in places for key, inner in _parts(value)]
+    places = places + [((*path, key), inner) for path, value in places for key, inner in parts_of(value)]
     pairs: list[tuple[Key, tuple[Key, ...]]] = []
     for name, value in given:
         same = [place for place in places if _alike(value, place[1])]
@@ -118,7 +127,7 @@ def _alike(given: Any, returned: Any) -> bool:
     return [(t.shape, t.dtype) for t in a] == [(t.shape, t.dtype) for t in b]
 
 
-def _parts(value: Any) -> list[tuple[Key, Any]]:
+def parts_of(value: Any) -> list[tuple[Key, Any]]:
     """What stands directly in a value, with its key, position or attribute."""
     if isinstance(value, Tensor):
         return []
@@ -127,3 +136,10 @@ def _parts(value: Any) -> list[tuple[Key, Any]]:
     if isinstance(value, Mapping):
         return list(value.items())
     return list(enumerate(value)) if isinstance(value, (tuple, list)) else []
+
+
+def value_at(value: Any, path: tuple[Key, ...]) -> Any:
+    """What stands in a value at the end of a path of keys, positions and attributes."""
+    for part in path:
+        value = dict(parts_of(value))[part]
+    return value

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from leanrnn.deploy.program import Program
 
-__all__ = ["Format", "Options", "Runner", "Written"]
+__all__ = ["Format", "Options", "Runner", "Written", "numbered"]
 
 Runner: TypeAlias = "Callable[[Sequence[Tensor]], list[Tensor]]"
 """A file that was read back: the tensors of an example go in, in order, and its outputs come out."""
@@ -102,3 +102,8 @@ class Format(ABC):
             raise ExportError(f"{path} was not written by leanrnn. Write one with leanrnn.export.") from error
         except Exception as error:  # of a library, which may have it from anywhere
             raise ExportError(f"{path} is damaged or no {self.title} ({error}). Write it again.") from error
+
+
+def numbered(count: int) -> list[str]:
+    """Names of outputs that nobody named."""
+    return ["output"] if count == 1 else [f"output_{i}" for i in range(count)]

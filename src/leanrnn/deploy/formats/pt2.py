@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leanrnn.deploy.files import KEY
-from leanrnn.deploy.formats.base import Format, Options, Runner, Written
+from leanrnn.deploy.formats.base import Format, Options, Runner, Written, numbered
 from leanrnn.deploy.libraries import quietly
 from leanrnn.errors import ExportError
 
@@ -63,7 +63,7 @@ class TorchProgram(Format):
         with quietly():
             torch.export.save(program.exported, path, extra_files={f"{KEY}.json": json.dumps(metadata)})
         count = len(program.exported.graph_signature.user_outputs)
-        return Written(tuple(f"output {i}" for i in range(count)), len(program.exported.graph.nodes))
+        return Written(tuple(options.outputs or numbered(count)), len(program.exported.graph.nodes))
 
     def runner(self, path: Path) -> Runner:
         """What was saved; inputs that are no tensors are those of the example."""

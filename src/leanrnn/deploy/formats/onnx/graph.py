@@ -12,6 +12,7 @@ import torch
 
 from leanrnn import __version__
 from leanrnn.deploy.files import KEY
+from leanrnn.deploy.formats.base import numbered
 from leanrnn.deploy.formats.onnx.translate import ORDER, table
 from leanrnn.deploy.libraries import quietly
 from leanrnn.deploy.program import Program, unused
@@ -45,7 +46,7 @@ def to_onnx(program: Program, metadata: Mapping[str, Any], outputs: Sequence[str
 
 def _rename(model: Any, program: Program, outputs: Sequence[str] | None) -> None:
     graph = model.graph
-    names = outputs or _numbered(len(graph.outputs))
+    names = outputs or numbered(len(graph.outputs))
     if len(names) != len(graph.outputs):
         raise ExportError(f"{len(names)} names for {len(graph.outputs)} outputs. Give one for each.")
     for value, name in zip(graph.outputs, names, strict=True):
@@ -77,10 +78,6 @@ def _named(size: Any, names: Mapping[str, str]) -> Any:
     if text is not None and str(text).isdigit():
         return int(text)
     return size if text is None else re.sub(r"[a-z]+\d+", lambda match: names.get(match[0], match[0]), str(text))
-
-
-def _numbered(count: int) -> list[str]:
-    return ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
 
 
 def _untranslated(program: Program, error: BaseException) -> str:
