@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from leanrnn.sparsify import constant as constant
     from leanrnn.sparsify import linear_ramp as linear_ramp
     from leanrnn.sparsify import off_from as off_from
+    from leanrnn.sparsify import resumable as resumable
     from leanrnn.surgery.checkpoint import about as about
     from leanrnn.surgery.checkpoint import load as load
     from leanrnn.surgery.checkpoint import save as save
@@ -81,6 +82,7 @@ __all__ = [
     "quantize",
     "record_targets",
     "register",
+    "resumable",
     "save",
     "shrink",
     "similar_words",
@@ -97,6 +99,7 @@ _HOMES = {
     "penalties": "GroupLasso L1 Penalty",
     "sparsify.course": "Course",
     "sparsify": "ElementThreshold GroupThreshold Sparsifier Strength choose_threshold constant linear_ramp off_from",
+    "sparsify.resume": "resumable",
     "sparsify.saliency": "Saliency",
     "surgery.checkpoint": "about load save",
     "surgery.shrink": "shrink",

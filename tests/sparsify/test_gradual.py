@@ -285,8 +285,12 @@ def test_a_timetable_is_a_course_in_steps():
     assert table.starts == (20, 30, 40, 50)
     assert [table.round_at(step) for step in (19, 20, 30, 50, 51)] == [None, 0, 1, 3, None]
     assert [table.left_after(number) for number in range(3)] == [pytest.approx((2 / 3) ** 3), pytest.approx(1 / 27), 0]
-    assert table.reads(19) and table.reads(29) and not table.reads(50) and not table.reads(5)
-    assert sum(map(table.reads, range(100))) == 30
+    assert table.reads(19) and table.reads(29) and not table.reads(50)
+    long = Timetable.of(Course(0.2, 0.3, 3), 1000)  # rounds of 100 steps: every second step of the last 80 before one
+    assert [step for step in range(1000) if long.reads(step)] == [
+        step for end in (200, 300, 400) for step in range(end - 79, end, 2)
+    ]
+    assert sum(map(table.reads, range(100))) == 40
     assert table.longer(100).starts[-1] == 60 and table.longer(55) == table
     short = Timetable.of(Course(), 2)
     assert short.starts == (1, 2) and math.isclose(short.left_after(0), 0)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from leanrnn.errors import GroupsError
 from leanrnn.groups.after import cut_layers
 from leanrnn.groups.costs import Costs
-from leanrnn.groups.data import Indices, Layer, Link, Place, Role, Strip, layer_from_data, layer_to_data
+from leanrnn.groups.data import Indices, Layer, Link, Masks, Place, Role, Strip, layer_from_data, layer_to_data
 
 __all__ = ["Groups", "Indices", "Layer", "Link", "Role", "Strip"]
 
@@ -50,6 +50,8 @@ class Groups:
         """Whether a width was offered and did not pass the proof."""
         self.unmet: Callable[[], str] | None = None
         """What a sparsifier that is attached has still to do, as it says itself; nothing if nothing is left."""
+        self.cutter: Callable[[Masks], object] | None = None
+        """Of a sparsifier that is attached: cuts model, optimizers and copies, and these groups."""
         self._model = model
         self._costs: Costs | None = None
 

@@ -1,6 +1,7 @@
 """Training with a penalty, thresholds and compaction, from inside the optimizer's own step."""
 
 from leanrnn.sparsify.course import Course
+from leanrnn.sparsify.resume import resumable
 from leanrnn.sparsify.saliency import Saliency
 from leanrnn.sparsify.sparsifier import Sparsifier
 from leanrnn.sparsify.strength import Strength, constant, linear_ramp, off_from
@@ -17,4 +18,5 @@ __all__ = [
     "constant",
     "linear_ramp",
     "off_from",
+    "resumable",
 ]

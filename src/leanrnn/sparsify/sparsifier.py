@@ -131,7 +131,7 @@ class Sparsifier:
         if self._way.cuts_by_itself and after is None:
             self._refuse_replicas("attach(optimizer, after=...)")
         self.optimizers, self.copies, self._after_compaction = optimizers, list(copies), after
-        self.groups.unmet = lambda: self._way.unmet(self.steps)
+        self.groups.unmet, self.groups.cutter = lambda: self._way.unmet(self.steps), self._cut
         for item in optimizers:
             self._handles.append(item.register_step_pre_hook(self._before_step))
             self._handles.append(item.register_step_post_hook(self._after_step))
@@ -148,7 +148,7 @@ class Sparsifier:
         """Let go of the optimizer: its steps are its own again. Warns if the work is not done."""
         if self.optimizers and (message := self._way.unmet(self.steps) or self._way.left_over()):
             warn(message)
-        self.groups.unmet = None
+        self.groups.unmet = self.groups.cutter = None
         for handle in self._handles:
             handle.remove()
         self._handles, self.optimizers, self.copies = [], [], []
@@ -196,16 +196,19 @@ class Sparsifier:
         return self._compact(choose(self.groups))
 
     def _compact(self, masks: Masks) -> Compaction:
-        groups = self.groups
         removed = {name: (~mask).nonzero()[0] for name, mask in masks.items()}
         if any(len(gone) for gone in removed.values()):
-            cut_everywhere_(groups, masks, self.copies, self.optimizers)
-            self._way.cut_(masks)
-            self._past_cuts.record(masks)
-            before, groups.layers = groups.widths, groups.cut(masks)
-            warn_of_collapse(before, groups.widths)
+            before = self.groups.widths
+            self._cut(masks)
+            warn_of_collapse(before, self.groups.widths)
         self._way.compacted(self.steps)
-        return Compaction(self.steps, removed, groups.widths)
+        return Compaction(self.steps, removed, self.groups.widths)
+
+    def _cut(self, masks: Masks) -> None:
+        cut_everywhere_(self.groups, masks, self.copies, self.optimizers)
+        self._way.cut_(masks)
+        self._past_cuts.record(masks)
+        self.groups.layers = self.groups.cut(masks)
 
     def cut_state(self, state: Any, layer: str | None = None) -> Any:
         """A recurrent state, carried from before a compaction, at today's widths.
