@@ -110,7 +110,7 @@ def artefacts(given: Given, folder: Path, wanted: tuple[str, ...] = ()) -> Artef
     names = [name for name in RUNTIMES if name in wanted or not wanted]
     form = format_of(given.source)
     if form is not None:
-        readers = [name for name, runtime in RUNTIMES.items() if runtime.reads == form.suffix]
+        readers = [name for name, runtime in RUNTIMES.items() if name == form.runtime or runtime.reads == form.suffix]
         names = [name for name in names if name in readers]
         if not names:
             raise ConfigError(f"none of {', '.join(wanted)} reads {form.suffix}. Choose of {', '.join(readers)}.")
