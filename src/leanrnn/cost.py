@@ -16,10 +16,10 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from leanrnn.environment import peak_bytes
-from leanrnn.errors import ConfigError
-from leanrnn.groups.costs import count_weights
-from leanrnn.running import call
+from leanrnn.environment import check_threads, peak_bytes
+from leanrnn.errors import DataError
+from leanrnn.groups import check_numbers, count_weights
+from leanrnn.running import call, refused
 
 __all__ = ["Measurement", "measure", "mult_adds"]
 
@@ -56,8 +56,9 @@ def measure(model: nn.Module, example: Any, *, threads: int | None = None, secon
         threads: that torch may use; as many as it has now if not given.
         seconds: spent on timing, after a few calls that do not count.
     """
-    if threads is not None and threads < 1:
-        raise ConfigError(f"threads is {threads}. Give at least 1.")
+    check_numbers(model, DataError)
+    if threads is not None:
+        check_threads(threads)
     before, training = torch.get_num_threads(), model.training
     torch.set_num_threads(threads or before)
     model.eval()
@@ -86,8 +87,15 @@ def mult_adds(model: nn.Module, example: Any) -> int:
         # With oneDNN or cuDNN an LSTM is a single operator, which the counter does not know.
         with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False):
             with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
-                call(model, example)
+                _call(model, example)
     return int(counter.get_total_flops()) // 2
+
+
+def _call(model: nn.Module, example: Any) -> None:
+    try:
+        call(model, example)
+    except Exception as error:
+        raise DataError(refused(model, example, error)) from error
 
 
 @contextmanager
@@ -138,7 +146,7 @@ _UNCOUNTED: dict[Any, Any] = {
 def _timed(model: nn.Module, example: Any, seconds: float) -> list[float]:
     """Seconds of every call, for so long and at least ten times."""
     for _ in range(3):
-        call(model, example)
+        _call(model, example)
     spent: list[float] = []
     end = time.perf_counter() + seconds
     while len(spent) < ROUNDS or time.perf_counter() < end:

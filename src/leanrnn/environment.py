@@ -12,9 +12,18 @@ from pathlib import Path
 from typing import cast
 
 from leanrnn import __version__
-from leanrnn.errors import LeanRNNError
+from leanrnn.errors import ConfigError, LeanRNNError
 
-__all__ = ["check_target", "environment", "give_back_memory", "hold_memory", "peak_bytes"]
+__all__ = [
+    "check_folder",
+    "check_target",
+    "check_threads",
+    "environment",
+    "give_back_memory",
+    "hold_memory",
+    "peak_bytes",
+    "use_threads",
+]
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.h of the GNU C library
 KERNELS = "64"  # enough for a training step of one shape; making one again costs next to nothing
@@ -92,9 +101,44 @@ def check_target(path: Path, kind: type[LeanRNNError]) -> None:
     if path.is_dir():
         raise kind(f"{path} is a folder. Name a file to write, such as {path / 'NAME'}{path.suffix}.")
     if not path.parent.is_dir():
-        raise kind(f"there is no folder {path.parent}. Create it first.")
+        raise kind(f"there is no folder {path.parent} for {path.name}. Create it first.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise kind(f"{path} is there and write-protected. Name another file, or allow writing to it.")
     if not os.access(path.parent, os.W_OK):
         raise kind(f"nothing can be written to {path.parent.resolve()}: permission denied. Name another folder.")
+
+
+def check_folder(path: Path, kind: type[LeanRNNError]) -> None:
+    """An error of this kind if there can be no folder to write into; nothing is made. Call it before the work. ::
+
+    check_folder(Path("runs/mine"), RunError)
+    """
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise kind(f"{path} cannot be a folder: {there} is a file. Name another with --out.")
+    if not os.access(there, os.W_OK):
+        raise kind(f"{path} cannot be written to: permission denied. Name another with --out.")
+
+
+def check_threads(count: int) -> None:
+    """An error if no work can be done with so many. ::
+
+    check_threads(1)
+    """
+    if count < 1:
+        raise ConfigError(f"threads is {count}. Give at least 1.")
+
+
+def use_threads(count: int | None) -> None:
+    """Let PyTorch use so many threads; None leaves it as it is. ::
+
+    use_threads(1)
+    """
+    import torch
+
+    if count is not None:
+        check_threads(count)
+        torch.set_num_threads(count)
 
 
 def _of_libc(name: str) -> Callable[..., int] | None:

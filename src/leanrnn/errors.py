@@ -27,7 +27,7 @@ class LeanRNNWarning(UserWarning):
 
 
 class UnsupportedModelError(LeanRNNError):
-    """The model is of a kind whose weights leanrnn cannot take apart (TorchScript, quantised, sharded)."""
+    """The model is no module, or leanrnn cannot take its weights apart (TorchScript, quantised, sharded)."""
 
 
 class DiscoveryError(LeanRNNError):

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,8 +13,10 @@ import pytest
 import torch
 
 import leanrnn
+from leanrnn.cli.commands import GROUPS
 from leanrnn.cli.main import main
 
+GROUPS_BY_NAME = {name: each for commands in GROUPS.values() for name, each in commands.items()}
 MODELS = """
 import torch
 from torch import nn
@@ -93,7 +96,7 @@ def test_scope_all_is_passed_on(capsys):
         (["models.py:"], "does not name a function"),
         (["nowhere.py:tagger"], "there is no file nowhere.py"),
         (["nowhere.deep:tagger"], "there is no module 'nowhere'"),
-        (["models.py:taggr"], "has no function 'taggr'. Its functions are Tagger, tagger,"),
+        (["models.py:taggr"], "has no function 'taggr'. Did you mean tagger? Its functions are Tagger,"),
         (["models.py:no_pair"], "returned a Tagger. Return a pair (model, example)"),
         (["models.py:broken"], "ZeroDivisionError: on purpose (raised at "),
         (["models.py:misfit"], "models.py:12"),
@@ -115,10 +118,44 @@ def test_traceback_on_demand():
         main(["discover", "models.py:broken", "--traceback"])
 
 
-def test_unknown_commands_exit_with_2():
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [("trian", "there is no command 'trian'. Did you mean train?"), ("juggle", "There are demo, ls, discover, train,")],
+)
+def test_unknown_commands_are_told_with_the_nearest(capsys, typed, message):
+    assert main([typed, "text"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_misspelt_options_are_told_with_the_nearest(capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["discuss"])
-    assert stop.value.code == 2
+        main(["discover", "models.py:tagger", "--exmaple", "5,2,4"])
+    err = capsys.readouterr().err
+    assert stop.value.code == 2 and "Perhaps you meant" in err and "--example" in err and "leanrnn ls" not in err
+
+
+def test_help_fits_a_screen_and_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) <= 40 and max(map(len, out.splitlines())) <= 80
+    assert "--version" in out and leanrnn.__version__ in out
+    for commands in GROUPS.values():
+        assert all(f"\n  {name:<10}{each.line}\n" in out for name, each in commands.items())
+    assert main([]) == 2
+
+
+@pytest.mark.parametrize("name", [name for commands in GROUPS.values() for name in commands])
+def test_the_help_of_a_command_has_examples_that_it_takes(capsys, monkeypatch, name):
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    out = capsys.readouterr().out
+    assert stop.value.code == 0 and max(map(len, out.splitlines()[1:])) <= 80
+    ran = list[object]()
+    monkeypatch.setattr(GROUPS_BY_NAME[name].kind, "run", lambda self: ran.append(self))
+    for example in GROUPS_BY_NAME[name].examples:
+        assert f"\n   leanrnn {name} {example}".rstrip() in out
+        assert main([name, *shlex.split(example)]) == 0
+    assert len(ran) == len(GROUPS_BY_NAME[name].examples) > 0
 
 
 def test_version_and_environment(capsys):

@@ -95,8 +95,8 @@ def test_settings_from_a_file(capsys):
         (["text", "--data", "book.txt", "--keep", "7"], "keep is 7.0"),
         (["text", "--data", "book.txt", "--device", "tpu"], "there is no device 'tpu' here"),
         (["text", "--data", "book.txt", "--window", "9999"], "no window of 9999 and one more"),
-        (["text", "--data", "book.txt", "--start", "nothing", *SMALL], "there is no file nothing"),
-        (["text", "--data", "book.txt", "--out", "book.txt"], "book.txt cannot be written to"),
+        (["text", "--data", "book.txt", "--start", "nothing", *SMALL], "there is no model in nothing"),
+        (["text", "--data", "book.txt", "--out", "book.txt"], "book.txt cannot be a folder"),
     ],
 )
 def test_mistakes_are_one_line(capsys, arguments, message):

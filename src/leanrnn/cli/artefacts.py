@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from leanrnn.deploy import Runtime
 
-__all__ = ["Artefacts", "Given", "Source", "artefacts", "why"]
+__all__ = ["Artefacts", "Given", "Source", "artefacts", "trained", "why"]
 
 Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE")]
 
@@ -36,16 +36,31 @@ class Given:
     def model(self) -> tuple[torch.nn.Module, Any]:
         """The model, and an input for it."""
         import leanrnn
-        from leanrnn.lab.runs import model_file
         from leanrnn.lab.task import task_of
 
-        path = model_file(self.source)
+        path = trained(self.source)
         if self.factory is not None:
             dense, example = build(self.factory, self.example)
             return leanrnn.load(path, lambda: dense), example
         about = leanrnn.about(path)
         task = task_of(about)
         return task.load(path), task.inputs(about, self.batch, self.steps)
+
+
+def trained(source: Path) -> Path:
+    """The file of a model that PyTorch can load; an exported one cannot be. ::
+
+    trained(Path("runs/text"))  # runs/text/model.safetensors
+    """
+    from leanrnn.deploy import format_of
+    from leanrnn.lab.runs import model_file
+
+    form = format_of(source)
+    if form is not None and source.is_file():
+        raise ConfigError(
+            f"{source} is an exported {form.title}, which only runs. Give the run, or the file, it was made from."
+        )
+    return model_file(source)
 
 
 class Measurable(Protocol):

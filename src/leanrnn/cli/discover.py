@@ -29,8 +29,6 @@ class Discover:
     """Name of a layer, or of a pinned width, whose chain of operators to print."""
     json: bool = False
     """Print the groups as JSON."""
-    traceback: bool = False
-    """Show the whole traceback if your own code raises."""
 
     def run(self) -> None:
         """Discover and print."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +32,7 @@ def build(text: str, example: str | None = None) -> tuple[nn.Module, Any]:
     """
     from torch import nn
 
-    made = find(text)()
+    made = _called(text)
     if example is not None:
         model = made[0] if isinstance(made, tuple) and made else made
         if not isinstance(model, nn.Module):
@@ -53,7 +55,7 @@ def inputs(text: str) -> Any:
     import torch
 
     if not text[:1].isdigit():
-        return find(text)()
+        return _called(text)
     found = []
     for part in text.split(";"):
         shape, _, kind = part.strip().partition(":")
@@ -72,16 +74,28 @@ def inputs(text: str) -> Any:
     return tuple(found)
 
 
+def _called(text: str) -> Any:
+    """What the function gives, which is called without arguments."""
+    function = find(text)
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise FactoryError(f"{text} cannot be called without arguments ({error}). Name a function that can.") from error
+    except ValueError:  # one written in C, whose arguments nobody knows
+        pass
+    return function()
+
+
 def find(text: str) -> Callable[[], Any]:
     """The function that ``text`` names, its module imported from the current folder or the path."""
     place, colon, name = text.rpartition(":")
-    if not (colon and place and name.isidentifier()):
+    if not (colon and place.strip(".") and name.isidentifier()):
         raise FactoryError(
             f"{text!r} does not name a function. Write package.module:function or path/to/file.py:function."
         )
     module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
     if not callable(function := getattr(module, name, None)):
-        raise FactoryError(f"{place} has no function {name!r}. Its functions are {_functions(module)}.")
+        raise FactoryError(f"{place} has no function {name!r}. {_functions(module, name)}")
     return function  # type: ignore[no-any-return]  # whatever the user wrote
 
 
@@ -109,9 +123,10 @@ def _from_name(name: str) -> ModuleType:
         ) from error
 
 
-def _functions(module: ModuleType) -> str:
+def _functions(module: ModuleType, name: str) -> str:
     own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
-    return ", ".join(own) or "none"
+    near = difflib.get_close_matches(name, own, 1)
+    return f"{f'Did you mean {near[0]}? ' if near else ''}Its functions are {', '.join(own) or 'none'}."
 
 
 def _describe(made: object) -> str:

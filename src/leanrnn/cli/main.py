@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, cast
+from typing import Any
 
 import tyro
 
 from leanrnn import __version__
-from leanrnn.cli.answer import Ask
-from leanrnn.cli.demo import Demo
-from leanrnn.cli.discover import Discover
-from leanrnn.cli.listing import Env, Ls
-from leanrnn.cli.measure import Measure
-from leanrnn.cli.models import Export, Quantize, Shrink
+from leanrnn.cli.commands import command, overview
 from leanrnn.cli.printing import only_json
-from leanrnn.cli.report import Report
-from leanrnn.cli.train import Train, parse_train
+from leanrnn.cli.train import parse_train
 from leanrnn.errors import LeanRNNError
-from leanrnn.lab import Config
 
 __all__ = ["main"]
-
-ABOUT = """Find the intrinsic sparse structures of a recurrent model, train them to zero, cut them out.
-
-`leanrnn COMMAND --help` explains a command, `leanrnn --version` prints the version."""
-
-Command = (
-    Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[Discover, tyro.conf.subcommand("discover")]
-    | Annotated[Train[Config], tyro.conf.subcommand("train")]
-    | Annotated[Shrink, tyro.conf.subcommand("shrink")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[Quantize, tyro.conf.subcommand("quantize")]
-    | Annotated[Ask, tyro.conf.subcommand("answer")]
-    | Annotated[Measure, tyro.conf.subcommand("measure")]
-    | Annotated[Report, tyro.conf.subcommand("report")]
-    | Annotated[Ls, tyro.conf.subcommand("ls")]
-    | Annotated[Env, tyro.conf.subcommand("env")]
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,15 +28,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"leanrnn {__version__}")
         return 0
-    command: Any = None
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(overview())
+        return 0 if arguments else 2
+    traceback = "--traceback" in arguments
     try:
-        command = _parse(arguments)
-        with only_json() if getattr(command, "json", False) else nullcontext():
-            return command.run() or 0
+        given = _parse(*(argument for argument in arguments if argument != "--traceback"))
+        with only_json() if getattr(given, "json", False) else nullcontext():
+            return given.run() or 0
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # who read the output has gone, as head does; the interpreter would flush it once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except Exception as error:
-        if getattr(command, "traceback", False):
+        if traceback:
             raise
         if isinstance(error, LeanRNNError):
             return _mistake(str(error))
@@ -74,12 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise
 
 
-def _parse(arguments: list[str]) -> Any:
-    if arguments[:1] == ["train"]:
-        return parse_train(arguments[1:])
+def _parse(name: str, *arguments: str) -> Any:
+    chosen = command(name)
+    if name == "train":
+        return parse_train(arguments, chosen.about(name))
     return tyro.cli(
-        cast(Any, Command), prog="leanrnn", description=ABOUT, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
-    )
+        chosen.kind, prog=f"leanrnn {name}", description=chosen.about(name), args=arguments,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )  # fmt: skip
 
 
 def _mistake(message: str) -> int:

@@ -22,7 +22,7 @@ would mean nothing. Measure again when the machine is idle, or for longer (--sec
 @dataclass(frozen=True)
 class Measure:
     """Weights, mult-adds, latency and memory of a model, in PyTorch, onnxruntime (in single precision and in eight
-    bits) and OpenVINO, as far as they are installed; all take turns."""
+    bits) and OpenVINO, as far as they are installed. They run by turns, so that noise hits all alike."""
 
     source: Source
     """A run folder, a file that leanrnn has written, or an exported one (.onnx)."""
@@ -49,10 +49,12 @@ class Measure:
         """Export what has to be, then let all have their turns."""
         import torch
 
-        from leanrnn.environment import environment, hold_memory
+        from leanrnn.environment import check_threads, environment, hold_memory
 
-        if min(self.batch, self.steps, *self.threads) < 1:
-            raise ConfigError("batch, steps and threads have to be at least 1.")
+        if min(self.batch, self.steps) < 1:
+            raise ConfigError("batch and steps have to be at least 1.")
+        for count in self.threads:
+            check_threads(count)
         if self.seconds < 0:
             raise ConfigError(f"seconds is {self.seconds:g}. Give at least 0.")
         hold_memory()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from leanrnn.cli.artefacts import Given, Source
+from leanrnn.cli.artefacts import Given, Source, trained
 from leanrnn.cli.printing import print_json, print_table
+from leanrnn.environment import check_target
 from leanrnn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,9 +22,9 @@ __all__ = ["Export", "Quantize", "Shrink"]
 
 @dataclass(frozen=True)
 class Shrink:
-    """Cut the dead components, or as many as you say, out of a run's model, and write it to a file.
+    """Cut the dead components, or as many as you say, out of a model, and write it to a file.
 
-    With --budget what is worth least for what it costs goes: the part of its layer's squared norm that a group has."""
+    With --budget those go that are worth least for what they cost. Worth is the share of the layer's squared norm."""
 
     source: Source
     """A run folder (its last checkpoint, if it is not finished) or a file it has written."""
@@ -35,37 +37,53 @@ class Shrink:
     each other."""
     keep_widths: tuple[str, ...] = ()
     """Components to keep, those of the largest norms, by layer: NAME=NUMBER."""
-    runtime: str = "onnxruntime"
-    """That milliseconds of a budget are measured in, on one thread: torch or onnxruntime."""
+    runtime: Literal["onnxruntime", "torch"] = "onnxruntime"
+    """That milliseconds of a budget are measured in, on one thread."""
     round_to: int = 1
     """Keep a multiple of this many components in every layer."""
+    factory: str | None = None
+    """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
+    example: str | None = None
+    """Inputs, if that function returns a model alone, such as "1,35:int64"."""
     json: bool = False
     """Print what was done as JSON."""
 
     def run(self) -> None:
         """Shrink, prove, write."""
         import leanrnn
-        from leanrnn.lab.runs import model_file
-        from leanrnn.lab.task import task_of
 
-        path = model_file(self.source)
-        about = leanrnn.about(path)
-        task = task_of(about)
-        model = task.load(path)
+        path = trained(self.source)
+        _check_model_target(self.out, path)
+        model, example, sizes = self._given(path)
         # What is dead may be of any kind; by size of the norms only layers are cut.
         chosen = self.ratio is not None or self.budget or self.keep_widths
-        groups = leanrnn.discover(model, task.inputs(about, 2, 3), scope="recurrent" if chosen else "all")
+        groups = leanrnn.discover(model, example, scope="recurrent" if chosen else "all")
         small = leanrnn.shrink(
             model, groups, ratio=self.ratio, round_to=self.round_to, keep_widths=_widths(self.keep_widths),
             budget=self._budget(model, groups),
         )  # fmt: skip
-        leanrnn.save(small, self.out, about=about)
-        found = [task.sizes(model), task.sizes(small)]
+        leanrnn.save(small, self.out, about=leanrnn.about(path))
+        found = [sizes(model), sizes(small)]
         if self.json:
             print_json({"from": str(path), "to": str(self.out), "before": found[0], "after": found[1]})
         else:
             print_table([("", "before", "after"), *((k, str(found[0][k]), str(found[1][k])) for k in found[0])])
-            print(f"{self.out} computes what {path} computes.")
+            zeroed = " with the units that were cut out at zero" if chosen else ""
+            print(f"{self.out} computes what {path} computes{zeroed}.")
+
+    def _given(self, path: Path) -> tuple[nn.Module, Any, Callable[[Any], dict[str, Any]]]:
+        """The model, an example, and what to tell of its size."""
+        import leanrnn
+        from leanrnn.cost import mult_adds
+        from leanrnn.groups import count_weights
+        from leanrnn.lab.task import task_of
+
+        if self.factory is not None:
+            model, example = Given(self.source, self.factory, self.example).model()
+            return model, example, lambda m: {"weights": count_weights(m), "mult-adds": mult_adds(m.eval(), example)}
+        about = leanrnn.about(path)
+        task = task_of(about)
+        return task.load(path), task.inputs(about, 2, 3), task.sizes
 
     def _budget(self, model: nn.Module, groups: leanrnn.Groups) -> leanrnn.Budget | None:
         import leanrnn
@@ -73,6 +91,17 @@ class Shrink:
         timed = any(text.partition("=")[0].strip() == "milliseconds" for text in self.budget)
         latency = leanrnn.fit_latency(model, groups, runtime=self.runtime) if timed else None
         return leanrnn.Budget.parse(self.budget, latency) if self.budget else None
+
+
+def _check_model_target(out: Path, source: Path) -> None:
+    """A file to write a model to: not one that looks exported, and not the one that is read."""
+    from leanrnn.deploy import format_of
+
+    if format_of(out) is not None:
+        raise ConfigError(f"{out} ends like an exported file. Name it .safetensors, and then use leanrnn export.")
+    if out.exists() and out.samefile(source):
+        raise ConfigError(f"{out} is the file to shrink itself. Name another one with --out.")
+    check_target(out, ConfigError)
 
 
 def _widths(texts: tuple[str, ...]) -> dict[str, int] | None:
@@ -112,12 +141,12 @@ class Export:
         """Export and check. A language model takes its state as an input and gives it back, to be fed in pieces."""
         import leanrnn
         from leanrnn.deploy import FORMATS
-        from leanrnn.lab.runs import model_file
         from leanrnn.lab.task import task_of
 
         if self.steps < 1:
             raise ConfigError(f"steps is {self.steps}. Give at least 1.")
-        path = model_file(self.source)
+        path = trained(self.source)
+        check_target(self.out, ConfigError)
         if self.factory is None:
             written = task_of(leanrnn.about(path)).export(path, self.out, steps=self.steps, opset=self.opset)
         else:
@@ -161,6 +190,9 @@ class Quantize:
         from leanrnn.deploy import metadata_of
         from leanrnn.lab.task import task_of
 
+        if self.seconds < 0:
+            raise ConfigError(f"seconds is {self.seconds:g}. Give at least 0.")
+        self._check_exported()
         name, evaluate = "", None
         if self.data is not None:
             name, evaluate = task_of(metadata_of(self.source)["about"]).evaluator(self.source, self.data)
@@ -171,10 +203,23 @@ class Quantize:
             print_json(asdict(found) | {"path": str(found.path)})
             return
         print(f"{found.path}: {found.bytes_before / 1e6:.2f} MB became {found.bytes_after / 1e6:.2f} MB.")
-        print(f"Outputs change by {found.difference:.1%} (root of the mean square, for inputs of chance).")
+        print(f"Outputs change by {found.difference:.1%} (root mean square, on random inputs).")
         if found.before is not None:
             print(f"{name} {found.before:.2f} became {found.after:.2f}.")
         for speed in found.speed:
             print(speed)
         if found.float_nodes:
             print(f"In single precision, though bytes in the file: {', '.join(found.float_nodes)}.")
+
+    def _check_exported(self) -> None:
+        """A run, or a model that is not exported yet, is the commonest mistake."""
+        from leanrnn.deploy import format_of
+
+        if self.out is not None and self.out.exists() and self.source.exists() and self.out.samefile(self.source):
+            raise ConfigError(f"{self.out} is the file to quantise itself. Name another one, or none.")
+        if format_of(self.source) is None and (self.source.is_dir() or self.source.suffix == ".safetensors"):
+            onnx = f"{self.source.stem}.onnx"
+            raise ConfigError(
+                f"{self.source} is no exported file. Export it first, leanrnn export {self.source} --out {onnx}, and "
+                f"then: leanrnn quantize {onnx}."
+            )

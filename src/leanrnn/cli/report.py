@@ -12,6 +12,7 @@ import tyro
 
 from leanrnn.cli.artefacts import Given, artefacts
 from leanrnn.cli.printing import print_json
+from leanrnn.environment import check_target, check_threads
 from leanrnn.errors import ConfigError
 
 __all__ = ["Report"]
@@ -71,14 +72,13 @@ class Report:
         """Mistakes are told before minutes are spent."""
         if not self.runs:
             raise ConfigError("no run was named. Give the folder of one, such as runs/text.")
-        if not self.out.parent.is_dir():
-            raise ConfigError(f"there is no folder {self.out.parent}. Create it first.")
-        if self.out.is_dir():
-            raise ConfigError(f"{self.out} is a folder. Name a file to write, such as {self.out / 'report.html'}.")
+        check_target(self.out, ConfigError)
         if self.out.suffix in (".md", ".csv"):
             raise ConfigError(f"{self.out} is to be a page. Name it .html; --markdown and --csv write beside it.")
-        if min((1, *self.threads)) < 1:
-            raise ConfigError("threads have to be at least 1.")
+        if self.seconds < 0:
+            raise ConfigError(f"seconds is {self.seconds:g}. Give at least 0.")
+        for count in self.threads:
+            check_threads(count)
 
     def _times(self, names: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """What was measured, and what was not."""

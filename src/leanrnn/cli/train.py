@@ -15,7 +15,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 import tyro
 
 from leanrnn.cli.printing import print_json
-from leanrnn.errors import ConfigError
+from leanrnn.errors import ConfigError, RunError
 from leanrnn.lab import Config, named
 from leanrnn.lab.settings import from_toml
 
@@ -61,12 +61,10 @@ class Train(Generic[Settings]):
 
     def run(self) -> int:
         """Train to the end; 130 if it was interrupted."""
-        import torch
-
         from leanrnn.cli.board import Board
         from leanrnn.cli.view import reading, view
-        from leanrnn.environment import hold_memory
-        from leanrnn.lab.runs import Run
+        from leanrnn.environment import check_folder, hold_memory, use_threads
+        from leanrnn.lab.runs import Run, model_file
         from leanrnn.lab.task import task_named
 
         recipe, folder = named(self.recipe), self.out or Path("runs") / self.recipe
@@ -75,8 +73,13 @@ class Train(Generic[Settings]):
                 f"{self.recipe} begins with a trained model. Train {recipe.start} first and give "
                 f"--start runs/{recipe.start}."
             )
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
+        use_threads(self.threads)
+        if self.save_seconds < 0:
+            raise ConfigError(f"save_seconds is {self.save_seconds:g}. Give at least 0.")
+        check_folder(folder, RunError)
+        for source in (self.start, self.teacher):
+            if source is not None:
+                model_file(source)
         hold_memory()
         task, device, settings = task_named(recipe.task), _device(self.device), cast(Any, self.settings)
         with reading(self.json) as tell:
@@ -115,7 +118,7 @@ class Train(Generic[Settings]):
         return 0
 
 
-def parse_train(arguments: Sequence[str]) -> Train[Any]:
+def parse_train(arguments: Sequence[str], about: str | None = None) -> Train[Any]:
     """The command, with the settings of the recipe (and of a TOML file) as defaults of its options."""
     first = [text for text in arguments[:1] if not text.startswith("-")]
     recipe = first[0] if first else ""
@@ -125,8 +128,9 @@ def parse_train(arguments: Sequence[str]) -> Train[Any]:
     for _ in range(2):  # the second time with what the file of the first says
         default = kind(recipe=recipe, settings=settings) if recipe else tyro.MISSING_NONPROP
         command: Train[Any] = tyro.cli(
-            kind, prog="leanrnn train", args=arguments, default=default, config=(tyro.conf.FlagCreatePairsOff,)
-        )
+            kind, prog="leanrnn train", description=about, args=arguments, default=default,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )  # fmt: skip
         if command.config is None:
             break
         settings = from_toml(settings, command.config)

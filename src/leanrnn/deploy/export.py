@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leanrnn.deploy.formats import Options, format_to_write
+from leanrnn.environment import check_target
 from leanrnn.errors import ExportError
 
 if TYPE_CHECKING:
@@ -71,11 +72,12 @@ def export(
     from leanrnn.deploy.lifted import lifted
     from leanrnn.deploy.metadata import metadata_for
     from leanrnn.deploy.streaming import state_names, traced_stream
+    from leanrnn.groups.numbers import check_numbers
 
     target, training = Path(path), model.training
-    if not target.parent.is_dir():
-        raise ExportError(f"there is no folder {target.parent}. Create it first.")
     form, options = format_to_write(target), Options(outputs, fixed, opset)
+    check_target(target, ExportError)
+    check_numbers(model, ExportError)
     _refuse(model, example)
     if form.extra is not None:
         form.extra.check()

@@ -23,7 +23,7 @@ def free_lengths(metadata: Mapping[str, Any]) -> set[str]:
 
 
 def inputs_for(metadata: Mapping[str, Any], sizes: Mapping[str, int], seed: int = 0) -> Arrays:
-    """Inputs of chance for a file of this metadata; ``sizes`` are the lengths that may be anything. ::
+    """Random inputs for a file of this metadata; ``sizes`` are the lengths that may be anything. ::
 
     inputs_for(metadata_of(path), {"batch": 10, "time": 30})
     """

@@ -16,9 +16,11 @@ from torch import nn
 from leanrnn.deploy.export import export
 from leanrnn.deploy.runtimes import RUNTIMES, Call, File, model_call
 from leanrnn.deploy.timing import in_turns, quartiles
+from leanrnn.environment import check_threads
 from leanrnn.errors import BudgetError
 from leanrnn.groups.costs import Cost
 from leanrnn.groups.groups import Groups
+from leanrnn.groups.numbers import check_numbers
 from leanrnn.running.call import leaves
 from leanrnn.running.copies import copy_model
 from leanrnn.running.steps import Steps
@@ -90,6 +92,8 @@ def fit_latency(
     """
     if runtime not in ("torch", "onnxruntime"):
         raise BudgetError(f"milliseconds are measured in torch or onnxruntime, and not in {runtime!r}.")
+    check_threads(threads)
+    check_numbers(model, BudgetError)
     extra = RUNTIMES[runtime].extra
     if extra is not None:
         extra.check()

@@ -22,6 +22,7 @@ from leanrnn.layers import States
 from leanrnn.running.call import arguments, call
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
+from leanrnn.running.refused import refused
 from leanrnn.running.user_line import user_place
 
 __all__ = ["Program", "capture", "longer", "reason", "tensors_of", "trace", "unused"]
@@ -138,7 +139,7 @@ def _grown(model: nn.Module, example: Any) -> Any:
         with quiet(model), torch.no_grad():
             call(model, copy_example(example))
     except Exception as error:
-        raise ExportError(f"the model does not run on the example ({reason(error)}). Give another example.") from error
+        raise ExportError(refused(model, example, error)) from error
     tensors = tensors_of(example)
     ones = [(i, axis) for i, leaf in enumerate(tensors) for axis, size in enumerate(leaf.shape) if size == 1]
     grown: tuple[tuple[int, int], ...] = ()

@@ -111,6 +111,8 @@ def quantize(
     form = format_to_read(source)
     metadata = form.metadata(source)
     target = Path(out) if out is not None else source.with_suffix(f".int8{form.suffix}")
+    if target.suffix != form.suffix:
+        raise ExportError(f"{target} does not end in {form.suffix}, as {source} does. Give it that ending.")
     check_target(target, ExportError)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
         part = Path(folder) / target.name

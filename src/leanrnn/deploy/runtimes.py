@@ -109,7 +109,7 @@ class File:
     sizes: Mapping[str, int]
 
     def caller(self, threads: int) -> Call:
-        """A call with inputs of chance, the same for every runtime."""
+        """A call with random inputs, the same for every runtime."""
         inputs = inputs_for(metadata_of(self.path), self.sizes)
         return RUNTIMES[self.runtime].open(self.path, inputs, threads)
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 
 from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.hidden import hidden_widths, hiding
@@ -26,12 +25,13 @@ from leanrnn.discovery.widths import layers_of
 from leanrnn.errors import DiscoveryError, OperatorError
 from leanrnn.groups.data import layer_key
 from leanrnn.groups.groups import Groups, Layer, named_tensors
+from leanrnn.groups.numbers import without_numbers
 from leanrnn.running.attributes import attribute_tensors
 from leanrnn.running.call import call, leaves
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
+from leanrnn.running.refused import refused
 from leanrnn.running.steps import Steps, ways_to_step
-from leanrnn.running.user_line import user_line
 
 __all__ = ["discover"]
 
@@ -176,12 +176,9 @@ def _trace(model: nn.Module, example: Any) -> Tape:
     except OperatorError:
         raise
     except Exception as error:
-        raise DiscoveryError(
-            f"the model's forward raised {type(error).__name__} at {user_line(error)}: {error}. "
-            "Call model(...) with this example first; discover needs a forward that runs."
-        ) from error
+        raise DiscoveryError(refused(model, example, error)) from error
 
 
 def _has_numbers(model: nn.Module) -> bool:
     """A model without numbers (on the meta device, or fake) has nothing to compare."""
-    return not any(t.device.type == "meta" or isinstance(t, FakeTensor) for t in named_tensors(model).values())
+    return not without_numbers(model)

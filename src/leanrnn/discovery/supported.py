@@ -14,8 +14,11 @@ from leanrnn.running.call import leaves
 __all__ = ["check_supported"]
 
 
-def check_supported(model: nn.Module, example: Any) -> None:
+def check_supported(model: object, example: Any) -> None:
     """Refuse what cannot be taken apart, with a word on what to do instead."""
+    if not isinstance(model, nn.Module):
+        what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise UnsupportedModelError(f"discover was given {what} in place of a model. Pass an nn.Module that was made.")
     for name, module in model.named_modules():
         where = name or "the model"
         if isinstance(module, torch.jit.ScriptModule) and _has_weights(module):

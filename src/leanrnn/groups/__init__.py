@@ -6,6 +6,7 @@ from leanrnn.groups.data import Held, Indices, Layer, Link, Masks, Place, Role, 
 from leanrnn.groups.groups import Groups, index_tensor, named_tensors
 from leanrnn.groups.keep import choose
 from leanrnn.groups.norms import alive, group_norms
+from leanrnn.groups.numbers import check_numbers, without_numbers
 from leanrnn.groups.within import keep_within
 
 __all__ = [
@@ -23,10 +24,12 @@ __all__ = [
     "Role",
     "Strip",
     "alive",
+    "check_numbers",
     "choose",
     "count_weights",
     "group_norms",
     "index_tensor",
     "keep_within",
     "named_tensors",
+    "without_numbers",
 ]

@@ -181,6 +181,10 @@ def model_file(source: Path) -> Path:
     finished, checkpoints = source / MODEL, sorted(source.glob(f"checkpoints/[0-9]*/{MODEL}"))
     if finished.is_file() or checkpoints:
         return finished if finished.is_file() else checkpoints[-1]
+    if ".py:" in str(source):
+        raise RunError(
+            f"{source} names a function. Give the file that leanrnn.save wrote of its model, and --factory {source}."
+        )
     raise RunError(f"there is no model in {source}. Name a file, or a run that has written a checkpoint.")
 
 

@@ -16,6 +16,7 @@ from leanrnn.groups.budget import Budget
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
+from leanrnn.groups.numbers import check_numbers
 from leanrnn.penalties import Penalty
 from leanrnn.penalties.base import select
 from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_, distributed
@@ -83,6 +84,7 @@ class Sparsifier:
         penalty: str | Penalty | None = None,
         mode: Mode = "gradient",
     ) -> None:
+        check_numbers(groups.model, GroupsError)
         self.groups = groups
         self._way = way_for(groups, strength, budget, steps, course, threshold, penalty, mode)
         self.steps = 0

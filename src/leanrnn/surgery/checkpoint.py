@@ -16,8 +16,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from leanrnn.environment import check_target
 from leanrnn.errors import CheckpointError, GroupsError
 from leanrnn.groups.groups import named_tensors
+from leanrnn.groups.numbers import check_numbers
 from leanrnn.running.attributes import set_attribute
 from leanrnn.surgery.cut import cut_held_, cut_tensors_
 from leanrnn.surgery.plan import Plan, set_plan, whole_plan
@@ -38,6 +40,8 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: Mapping[str, Any
     ``about`` is plain data of yours to keep with it, such as what the factory has to know.
     """
     target = Path(path)
+    check_target(target, CheckpointError)
+    check_numbers(model, CheckpointError)
     tensors, same = _distinct(model)
     plan = whole_plan(model).to_json()
     try:
@@ -64,7 +68,7 @@ def load(path: str | os.PathLike[str], factory: Callable[[], nn.Module]) -> nn.M
     foreign or newer file from each other.
     """
     tensors, same, plan = _read(Path(path))
-    model = factory()
+    model = _made(factory)
     _check_factory(model, plan, path)
     try:
         _apply(model, plan)
@@ -73,6 +77,18 @@ def load(path: str | os.PathLike[str], factory: Callable[[], nn.Module]) -> nn.M
             f"{path} cannot be rebuilt from {type(model).__name__}: {error}. Pass the constructor of the dense model."
         ) from error
     _fill(model, {**tensors, **{name: tensors[first] for name, first in same.items()}}, path)
+    return model
+
+
+def _made(factory: Callable[[], nn.Module]) -> nn.Module:
+    if isinstance(factory, nn.Module):
+        raise CheckpointError(
+            f"a {type(factory).__name__} was given in place of a function that makes one. Pass its constructor: "
+            f"lambda: {type(factory).__name__}(...)."
+        )
+    model: object = factory()
+    if not isinstance(model, nn.Module):
+        raise CheckpointError(f"the factory returned a {type(model).__name__}. Return the dense model alone from it.")
     return model
 
 
@@ -134,6 +150,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str], Plan]:
 
 
 def _header(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        raise CheckpointError(f"{path} is a folder. Give the file in it that leanrnn.save has written.")
     if not path.is_file():
         raise CheckpointError(f"there is no file {path}. Write one with leanrnn.save(model, path).")
     try:

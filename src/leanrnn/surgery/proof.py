@@ -14,7 +14,7 @@ from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.running.compare import Numbers, difference, run, tolerance
 from leanrnn.running.copies import copy_model
-from leanrnn.running.user_line import user_line
+from leanrnn.running.refused import refused
 from leanrnn.surgery.cut import cut_
 from leanrnn.surgery.numbers import settle
 from leanrnn.surgery.plan import Remembered
@@ -87,10 +87,7 @@ def _cases(zeroed: nn.Module, example: Any) -> Iterator[_Case]:
         try:
             yield _Case(example, training, _run(zeroed, example, training))
         except Exception as error:
-            raise ShrinkError(
-                f"the model itself raised {type(error).__name__} on the example at {user_line(error)}: {error}. "
-                "Pass an example= that model(...) takes."
-            ) from error
+            raise ShrinkError(refused(zeroed, example, error)) from error
         for ways in longer_examples(example):
             for longer in ways:
                 try:

@@ -16,6 +16,7 @@ from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
 from leanrnn.groups.norms import group_norms, norm_shares
+from leanrnn.groups.numbers import check_numbers
 from leanrnn.groups.within import keep_within
 from leanrnn.running.copies import copy_model
 from leanrnn.running.user_line import user_line
@@ -64,6 +65,7 @@ def shrink(
             longer and larger inputs where the model takes them; :class:`ShrinkError` if they differ.
         example: the inputs to compare on; those of ``discover`` if left out.
     """
+    check_numbers(model, ShrinkError)
     bound = Groups(groups.layers).bind(model)
     bound.remembered = groups.remembered
     if budget is None and scores is not None:

@@ -92,6 +92,8 @@ class Format(ABC):
 
     def metadata(self, path: Path) -> dict[str, Any]:
         """What a file says of itself."""
+        if path.is_dir():
+            raise ExportError(f"{path} is a folder. Give the file that leanrnn.export has written.")
         if not path.is_file():
             raise ExportError(f"there is no file {path}. Write one with leanrnn.export(model, example, path).")
         try:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 import leanrnn
 from leanrnn.deploy import far_apart
+from leanrnn.environment import check_folder, use_threads
+from leanrnn.errors import RunError
 from leanrnn.lab import Config
 from leanrnn.lab.demo.deliver import deliver
 from leanrnn.lab.events import Epoch, Interval
@@ -78,8 +79,8 @@ def demonstrate(out: Path, *, threads: int | None = None, seed: int = 1, epochs:
 
     demonstrate(Path("leanrnn-demo"))["lean"]["valid"]
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
+    check_folder(out, RunError)
     configs = {name: replace(config, seed=seed) for name, config in CONFIGS.items()}
     if epochs is not None:
         configs = {n: replace(c, epochs=epochs * c.epochs // DENSE.epochs) for n, c in configs.items()}

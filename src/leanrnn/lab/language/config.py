@@ -56,7 +56,7 @@ class Config(SparseSettings):
     """Of LSTM, GRU and RNN: that a weight from state to state is dropped, the same one in a whole window. In a sparse
     run it begins with the epochs in which survivors recover."""
     drop_factor: float = 1.0
-    """Of the four before the last. The paper's sparse runs have 0.6."""
+    """Multiplies drop_word, drop_input, drop_hidden and drop_output. The paper's sparse runs have 0.6."""
     follow: bool = False
     """Let dropout fall with the widths: by the root of the part of units that is left."""
 

@@ -62,11 +62,11 @@ class LanguageTask:
         ]
 
     def first(self, about: Mapping[str, Any]) -> LanguageModel:
-        """With weights of chance."""
+        """With random weights."""
         return language_model(Config.from_json(about["config"]), len(about["words"]))
 
     def inputs(self, about: Mapping[str, Any], batch: int, tokens: int) -> Tensor:
-        """Words of chance."""
+        """Random words."""
         generator = torch.Generator().manual_seed(0)
         return torch.randint(len(about["words"]), (tokens, batch), generator=generator)
 

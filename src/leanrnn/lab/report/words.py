@@ -78,21 +78,22 @@ def _sentence(story: Story) -> str:
 def runs_table(stories: Sequence[Story]) -> Table:
     """A column a run, or a row where there are many."""
     wording = stories[0].wording
+    before = f"{wording.sizes_name}, before training"
     rows = {
         wording.score_name: [f"{story.valid:.2f}" for story in stories],
         wording.other_name: ["" if story.test is None else f"{story.test:.2f}" for story in stories],
         wording.sizes_name: [" + ".join(map(str, story.sizes)) for story in stories],
-        "the same at first": [" + ".join(map(str, story.first_sizes)) for story in stories],
+        before: [" + ".join(map(str, story.first_sizes)) for story in stories],
         "weights": [f"{story.weights:,}" for story in stories],
         "mult-adds a word": [f"{story.mult_adds:,}" for story in stories],
-        "times fewer than at first": [f"{story.first_mult_adds / story.mult_adds:.2f}" for story in stories],
+        "times fewer than before": [f"{story.first_mult_adds / story.mult_adds:.2f}" for story in stories],
         wording.steps: [_epochs(story) for story in stories],
         "seconds of training": [f"{story.seconds:.0f}" for story in stories],
     }
     names = [story.name for story in stories]
     if len(stories) < 5:
         return ["", *names], [[name, *cells] for name, cells in rows.items()]
-    del rows["the same at first"]  # there is no room for it, and the layers of every run tell it
+    del rows[before]  # there is no room for it, and the layers of every run tell it
     return ["", *rows], [[name, *cells] for name, *cells in zip(names, *rows.values(), strict=True)]
 
 

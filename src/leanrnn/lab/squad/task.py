@@ -63,7 +63,7 @@ class SquadTask:
         ]
 
     def first(self, about: Mapping[str, Any]) -> BiDAF:
-        """With weights of chance."""
+        """With random weights."""
         return built(SquadConfig.from_json(about["config"]), vocabulary_of(about))
 
     def inputs(self, about: Mapping[str, Any], batch: int, tokens: int) -> Inputs:
