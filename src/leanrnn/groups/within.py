@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from leanrnn.errors import BudgetError, GroupsError
-from leanrnn.groups.budget import Limits
 from leanrnn.groups.data import Masks
+from leanrnn.groups.limits import Limits
 
 __all__ = ["Scores", "keep_within"]
 

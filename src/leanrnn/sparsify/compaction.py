@@ -18,7 +18,7 @@ from leanrnn.layers.states import Former, compose
 from leanrnn.sparsify.optimizers import check_state, replace_parameters_
 from leanrnn.surgery.cut import cut_
 
-__all__ = ["Compaction", "PastCuts", "copy_root", "cut_everywhere_", "distributed"]
+__all__ = ["Compaction", "PastCuts", "copy_root", "cut_everywhere_", "refuse_replicas"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,11 @@ def _mapped(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return state
 
 
-def distributed() -> bool:
-    """Whether several processes train one model."""
+def refuse_replicas(call: str) -> None:
+    """Where several processes train one model, refuse to cut in a step that nobody is told of."""
     spread = torch.distributed
-    return spread.is_available() and spread.is_initialized() and spread.get_world_size() > 1
+    if spread.is_available() and spread.is_initialized() and spread.get_world_size() > 1:
+        raise GroupsError(
+            "compaction by itself would leave DistributedDataParallel with the old parameters. "
+            f"Give {call} a function that wraps the model again."
+        )

@@ -9,9 +9,10 @@ from typing import Any
 from torch.optim import Optimizer
 
 from leanrnn.errors import BudgetError, GroupsError
-from leanrnn.groups.budget import Budget, Limits
+from leanrnn.groups.budget import Budget
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
+from leanrnn.groups.limits import Limits
 from leanrnn.groups.norms import norm_shares
 from leanrnn.groups.within import keep_within
 from leanrnn.sparsify.course import WINDOW, Course, Timetable

@@ -19,7 +19,7 @@ from leanrnn.groups.keep import choose
 from leanrnn.groups.numbers import check_numbers
 from leanrnn.penalties import Penalty
 from leanrnn.penalties.base import select
-from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_, distributed
+from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_, refuse_replicas
 from leanrnn.sparsify.course import Course
 from leanrnn.sparsify.optimizers import check_parameters, closure_then, unwrapped
 from leanrnn.sparsify.penalised import Mode
@@ -131,20 +131,13 @@ class Sparsifier:
         for copy in copies:
             copy_root(copy, self.groups)
         if self._way.cuts_by_itself and after is None:
-            self._refuse_replicas("attach(optimizer, after=...)")
+            refuse_replicas("attach(optimizer, after=...)")
         self.optimizers, self.copies, self._after_compaction = optimizers, list(copies), after
         self.groups.unmet, self.groups.cutter = lambda: self._way.unmet(self.steps), self._cut
         for item in optimizers:
             self._handles.append(item.register_step_pre_hook(self._before_step))
             self._handles.append(item.register_step_post_hook(self._after_step))
         return self
-
-    def _refuse_replicas(self, call: str) -> None:
-        if distributed():
-            raise GroupsError(
-                "compaction by itself would leave DistributedDataParallel with the old parameters. "
-                f"Give {call} a function that wraps the model again."
-            )
 
     def detach(self) -> None:
         """Let go of the optimizer: its steps are its own again. Warns if the work is not done."""
@@ -193,7 +186,7 @@ class Sparsifier:
             if every < 0:
                 raise GroupsError(f"compact(every={every}) is not possible. Give a number of steps, or 0 to stop.")
             if every and after is None:
-                self._refuse_replicas("compact(every=..., after=...)")
+                refuse_replicas("compact(every=..., after=...)")
             self._every, self._after_compaction = every, after
         return self._compact(choose(self.groups))
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from leanrnn.errors import BudgetError, GroupsError, LeanRNNError, LeanRNNWarning, ShrinkError
-from leanrnn.groups.budget import Budget, Limits
+from leanrnn.groups.budget import Budget
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
+from leanrnn.groups.limits import Limits
 from leanrnn.groups.norms import group_norms, norm_shares
 from leanrnn.groups.numbers import check_numbers
 from leanrnn.groups.within import keep_within
