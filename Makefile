@@ -13,7 +13,7 @@ MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test test-browser check format bench peers zoo published clean
+.PHONY: setup demo test test-browser check docs format bench peers zoo published clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -43,6 +43,15 @@ test-browser: $(VENV)/.browser
 $(VENV)/.browser: $(STAMP)
 	@echo "installing what drives a browser into $(VENV)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	@touch $@
+
+# The documentation as a site in build/site that opens without a network; every link is checked.
+docs: $(VENV)/.docs
+	$(BIN)/python -m tools.site
+
+$(VENV)/.docs: $(STAMP)
+	@echo "installing what builds the site into $(VENV)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 format: $(STAMP)

@@ -58,7 +58,8 @@ def discover(
 
     Arguments:
         scope: ``"recurrent"`` offers hidden widths; ``"all"`` every width (embeddings, MLPs).
-        include, exclude: shell-style patterns on the names of layers or of parameters in their groups.
+        include: shell-style patterns on the names of layers or of parameters in their groups; only these are offered.
+        exclude: the same, for what is not offered.
         states: which returned tensors, counted from 0 over all of them, are recurrent states handed on to the next
             call: they shrink, while results keep their width. ``"auto"``: the first is a result, a later one is a state
             if it is a layer's state at the end of the call and not a sequence of outputs.

@@ -142,7 +142,8 @@ def choose_threshold(
         evaluate: gives a score, lower is better unless ``higher_is_better``.
         tolerance: harm that is still none, relative to the score of the untouched model.
         evaluations: how often ``evaluate`` may be called, besides once for the untouched model.
-        biases, parameters: as in :class:`ElementThreshold`.
+        biases: as in :class:`ElementThreshold`.
+        parameters: as there, too.
     """
     weights = select(Groups(groups.layers, model=model), parameters, biases)
     saved = {name: p.detach().clone() for name, p in weights.items()}
