@@ -230,7 +230,7 @@ def test_errors_say_what_and_what_to_do():
     mlp = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
     with pytest.raises(DiscoveryError, match=r"no recurrent width.*scope='all'"):
         leanrnn.discover(mlp, _x())
-    with pytest.raises(DiscoveryError, match=r"raised RuntimeError at .*Call model") as caught:
+    with pytest.raises(DiscoveryError, match=r"raised RuntimeError at .*Call the model") as caught:
         leanrnn.discover(stack(), torch.zeros(2, 2, 7))
     assert isinstance(caught.value.__cause__, RuntimeError)
     with pytest.raises(DiscoveryError, match="example is on meta and the model on cpu"):

@@ -232,7 +232,7 @@ def damage(path: str, text: str) -> None:
         (None, ["nowhere"], "nowhere is no run"),
         (None, ["runs"], "runs is no run"),
         (None, ["runs/lean", "runs/../runs/lean"], "named twice"),
-        (None, ["runs/lean", "--out", "no/report.html"], "there is no folder no. Create it first"),
+        (None, ["runs/lean", "--out", "no/report.html"], "there is no folder no for report.html. Create it first"),
         (None, ["runs/lean", "--out", "runs"], "runs is a folder"),
         (None, ["runs/lean", "--out", "report.md"], "Name it .html"),
         (None, ["runs/lean", "--threads", "0"], "at least 1"),
