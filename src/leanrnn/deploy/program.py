@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from leanrnn.deploy.libraries import quietly
 from leanrnn.deploy.loops import rolled
 from leanrnn.deploy.tracing import whole_layers
+from leanrnn.deploy.values import with_values
 from leanrnn.errors import ExportError
 from leanrnn.layers import States
 from leanrnn.running.call import arguments, call
@@ -76,7 +77,8 @@ def trace(model: nn.Module, example: Any, fixed: bool = False) -> Program:
 def capture(model: nn.Module, example: Any) -> ExportedProgram:
     """Torch's own trace, in which any length may vary that nothing holds."""
     args, kwargs = arguments(example)
-    return torch.export.export(model, args, kwargs, dynamic_shapes=_shapes(model, example), strict=False)
+    shapes = _shapes(model, example)
+    return with_values(lambda: torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False))
 
 
 def _shapes(model: nn.Module, example: Any) -> dict[str, Any]:
