@@ -8,7 +8,7 @@ ZOO := .venv-zoo
 PUBLISHED := .venv-published
 # Recorded speech for `make published`; a folder of your own needs a subfolder for every speaker.
 SPEECH ?= speech
-# Published models to try: names of recipes in benchmarks/zoo, or all. Empty: a chosen few.
+# Published models to try: names in benchmarks/zoo, or all. Empty: a chosen few.
 MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2

@@ -7,7 +7,7 @@ python -m benchmarks reach --table      # docs/reach.md from results/reach.json 
 
 Every model has a process to itself. A random half of every group is dropped: first set to zero by hand, from
 ``layer.slices(k)`` alone, then cut out by ``shrink``; all outputs have to be the same. A run of all of them that was
-interrupted goes on where it stopped, as long as neither leanrnn nor the recipes have changed.
+interrupted goes on where it stopped, as long as neither leanrnn nor the entries have changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.common import RESULTS, ROOT, write
 from benchmarks.reach.page import PAGE, explained, line, printed, rewritten, short
 from benchmarks.reach.trial import attempt
-from benchmarks.zoo import RECIPES
+from benchmarks.zoo import ZOO
 from benchmarks.zoo.packages import CHOSEN, OLDER, imported, libraries, record
 
 SECONDS = 600
@@ -39,11 +39,11 @@ def one(name: str) -> dict[str, Any]:
     """What became of one model, in this process."""
     started = time.perf_counter()
     try:
-        answer = attempt(RECIPES[name])
+        answer = attempt(ZOO[name])
     except Exception as error:
         answer = {"result": "ERROR", "why": short(f"{type(error).__name__}: {error}")[:300]}
         answer["at"] = short(traceback.format_exc().strip()[-500:])
-    return answer | {"version": _version(RECIPES[name].package), "seconds": round(time.perf_counter() - started, 1)}
+    return answer | {"version": _version(ZOO[name].package), "seconds": round(time.perf_counter() - started, 1)}
 
 
 def _version(package: str) -> str:
@@ -55,7 +55,7 @@ def _version(package: str) -> str:
 
 def apart(name: str, option: str = "--one") -> dict[str, Any]:
     """The same in a process of its own, in a folder of its own: some packages write files when they are imported."""
-    paths = [str(OLDER)] if RECIPES[name].older else []
+    paths = [str(OLDER)] if ZOO[name].older else []
     paths += [path for path in [os.environ.get("PYTHONPATH")] if path] + [str(ROOT)]
     settings = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "benchmarks", "reach", option, name]
@@ -73,7 +73,7 @@ def apart(name: str, option: str = "--one") -> dict[str, Any]:
 
 
 def fingerprint() -> str:
-    """What the answers depend on: leanrnn's source, the recipes and the procedure."""
+    """What the answers depend on: leanrnn's source, the entries and the procedure."""
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks" / "zoo").glob("*.py")]
     files += [ROOT / "benchmarks" / "reach" / name for name in ("models.py", "trial.py")]
     digest = hashlib.sha256()
@@ -83,20 +83,20 @@ def fingerprint() -> str:
 
 
 def all_models(partial: Path) -> dict[str, Any]:
-    """Answers for all recipes; those of an interrupted run of the same code are taken over, but for errors."""
+    """Answers for all entries; those of an interrupted run of the same code are taken over, but for errors."""
     of, known = fingerprint(), json.loads(partial.read_text()) if partial.exists() else {}
     models = {
         name: answer
         for name, answer in known.get("models", {}).items()
-        if known["of"] == of and name in RECIPES and answer["result"] != "ERROR"
+        if known["of"] == of and name in ZOO and answer["result"] != "ERROR"
     }
-    for name in RECIPES:
+    for name in ZOO:
         if name not in models:
             models[name] = apart(name)
             partial.parent.mkdir(parents=True, exist_ok=True)
             partial.write_text(json.dumps({"of": of, "models": models}))
         print(line(name, models[name]), flush=True)
-    return {name: models[name] for name in RECIPES}
+    return {name: models[name] for name in ZOO}
 
 
 def chosen(names: list[str]) -> dict[str, Any]:
@@ -110,22 +110,22 @@ def chosen(names: list[str]) -> dict[str, Any]:
 
 def main(parser: ArgumentParser, words: list[str]) -> None:
     """Run models, or write the page."""
-    parser.add_argument("models", nargs="*", default=list(CHOSEN), help="names of recipes, or all")
+    parser.add_argument("models", nargs="*", default=list(CHOSEN), help="names of entries, or all")
     parser.add_argument("--table", action="store_true", help="only write the page again")
     parser.add_argument("--packages", action="store_true", help="write down what these models import")
     parser.add_argument("--out", type=Path, default=RESULTS / "reach.json")
     parser.add_argument("--page", type=Path, default=PAGE)
-    parser.add_argument("--one", choices=RECIPES, help=SUPPRESS)
-    parser.add_argument("--imported", choices=RECIPES, help=SUPPRESS)
+    parser.add_argument("--one", choices=ZOO, help=SUPPRESS)
+    parser.add_argument("--imported", choices=ZOO, help=SUPPRESS)
     options = parser.parse_args(words)
-    if unknown := set(options.models) - RECIPES.keys() - {"all"}:
-        parser.error(f"no recipe is called {', '.join(sorted(unknown))}. There are {', '.join(RECIPES)}.")
+    if unknown := set(options.models) - ZOO.keys() - {"all"}:
+        parser.error(f"no entry is called {', '.join(sorted(unknown))}. There are {', '.join(ZOO)}.")
     if options.one or options.imported:
         libraries()
         print(MARK + json.dumps(one(options.one) if options.one else imported(options.imported)), flush=True)
         os._exit(0)  # not through the exit handlers of a few hundred packages
     if options.packages:
-        for name in RECIPES if options.models == ["all"] else options.models:
+        for name in ZOO if options.models == ["all"] else options.models:
             found = apart(name, "--imported")
             print(f"{name}: {found.get('why', 'recorded')}", flush=True)
             if "newer" in found:
@@ -148,5 +148,5 @@ def _leave(models: dict[str, Any]) -> None:
     """Say what nobody has explained yet; fail if a model went wrong."""
     for name, answer in models.items():
         for pin in explained(name, answer)[1]:
-            print(f"not explained in its recipe: {name}: {pin}")
+            print(f"not explained in its entry: {name}: {pin}")
     sys.exit(any(answer["result"] in ("WRONG", "ERROR") for answer in models.values()))

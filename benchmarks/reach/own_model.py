@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import leanrnn
 from benchmarks.common import DOCS
-from benchmarks.zoo import RECIPES
+from benchmarks.zoo import ZOO
 from benchmarks.zoo.packages import libraries
 
 PAGE = DOCS / "your-own-model.md"
@@ -28,19 +28,19 @@ COMMAND = "python -m benchmarks reach own-model"
 
 def speech() -> None:
     """pyannote.audio's segmentation model."""
-    model, example = RECIPES["pyannote_pyannet"].build()
+    model, example = ZOO["pyannote_pyannet"].build()
     print(leanrnn.discover(model, example))
 
 
 def explained() -> None:
     """Why a weight is in a group of it."""
-    model, example = RECIPES["pyannote_pyannet"].build()
+    model, example = ZOO["pyannote_pyannet"].build()
     print(leanrnn.discover(model, example).explain("lstm.l1"))
 
 
 def pinned() -> None:
     """fastai's language model, which gives its last layer's outputs to a callback of fastai's."""
-    model, example = RECIPES["fastai_awdlstm"].build()
+    model, example = ZOO["fastai_awdlstm"].build()
     print(leanrnn.discover(model, example))
 
 
@@ -59,13 +59,13 @@ class ScoresOnly(nn.Module):
 
 def unpinned() -> None:
     """The same without the further results."""
-    model, example = RECIPES["fastai_awdlstm"].build()
+    model, example = ZOO["fastai_awdlstm"].build()
     print(leanrnn.discover(ScoresOnly(model), example))
 
 
 def states() -> None:
     """espnet's language model, one word after the other."""
-    model, (words, _) = RECIPES["espnet_seqrnnlm"].build()
+    model, (words, _) = ZOO["espnet_seqrnnlm"].build()
     groups = leanrnn.discover(model, (words, None))
     print(groups)
     small = leanrnn.shrink(model, groups, keep_widths={"rnn.l0": 5, "rnn.l1": 3})

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from benchmarks.common import DOCS, ROOT, between_marks, table
-from benchmarks.zoo import RECIPES
+from benchmarks.zoo import ZOO
 
 PAGE = DOCS / "reach.md"
 
@@ -19,11 +19,11 @@ def short(text: str) -> str:
 
 
 def explained(name: str, answer: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Of a model that keeps some of its units: the notes of its recipe that fit its pins, and the pins no note fits."""
+    """Of a model that keeps some of its units: the notes of its entry that fit its pins, and the pins no note fits."""
     if answer["result"] == "ERROR" or (answer["removable"] == answer["units"] and answer["result"] != "refused"):
         return [], []
     pins = [f"{width}: {reason}" for width, reason in answer["pinned"]]
-    holds = RECIPES[name].holds
+    holds = ZOO[name].holds
     notes = [f"{hold.kind}: {hold.why}" for hold in holds if any(hold.pin in pin for pin in pins)]
     return notes, [pin for pin in pins if not any(hold.pin in pin for hold in holds)]
 
@@ -68,10 +68,10 @@ def page_text(result: dict[str, Any]) -> str:
 
 
 def _row(name: str, answer: dict[str, Any]) -> list[str]:
-    recipe = RECIPES[name]
-    what = f"`{name}`<br>{recipe.model}<br>{recipe.package} {answer.get('version', '')}"
+    entry = ZOO[name]
+    what = f"`{name}`<br>{entry.model}<br>{entry.package} {answer.get('version', '')}"
     verdict = answer["result"] if answer["result"] in ("exact", "refused") else f"**{answer['result']}**"
-    return [what, recipe.special, verdict, _can_go(answer), _weights(answer)]
+    return [what, entry.special, verdict, _can_go(answer), _weights(answer)]
 
 
 def _summary(models: dict[str, Any]) -> str:

@@ -14,24 +14,24 @@ from torch import Tensor, nn
 import leanrnn
 from benchmarks.reach.exports import as_file
 from benchmarks.reach.page import short
-from benchmarks.zoo import Recipe
+from benchmarks.zoo import Entry
 from leanrnn.groups import count_weights
 
 ALLOWED = 1e-4  # float32, relative to the largest number of an output
 Slice = tuple[str, int, int]
 
 
-def attempt(recipe: Recipe) -> dict[str, Any]:
+def attempt(entry: Entry) -> dict[str, Any]:
     """The verdict on one model. The model itself is set to zero in place: the process is thrown away, and not every
     model can be copied."""
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
-    model, inputs = recipe.build()
+    model, inputs = entry.build()
     enliven(model)
     original = run(model, inputs)
     if not difference(original, run(model, inputs)) < ALLOWED / 100:
         return {"result": "ERROR", "why": "the model gives different results in two runs"}
-    units = Units(model, recipe.states)
+    units = Units(model, entry.states)
     try:
         groups = leanrnn.discover(model, tuple(inputs))
     except leanrnn.errors.LeanRNNError as error:

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import torch
 
-from benchmarks.zoo.recipe import Built, recipe
+from benchmarks.zoo.entry import Built, entry
 
 
-@recipe(
+@entry(
     "asteroid",
     "asteroid.models.DPRNNTasNet",
     "bidirectional layers along two axes of a folded signal, normalisation over all channels, residual sums",
@@ -24,7 +24,7 @@ def asteroid_dprnn() -> Built:
     return model.eval(), (torch.randn(1, 800),)
 
 
-@recipe(
+@entry(
     "audioseal",
     "audioseal.libs.audiocraft.modules.seanet.SEANetEncoderKeepDimension",
     "two layers inside a convolutional encoder, with a residual sum around both",
@@ -37,7 +37,7 @@ def audioseal_detector() -> Built:
     return model.eval(), (torch.randn(1, 1, 800),)
 
 
-@recipe(
+@entry(
     "DeepFilterNet",
     "df.deepfilternet3.DfNet",
     "GRUs between grouped linear layers (an einsum with block-diagonal weights), skip sums, complex filters",
@@ -61,7 +61,7 @@ def deepfilternet3() -> Built:
     return init_model(frames).to("cpu").eval(), (spectrum, bands, torch.randn(1, 1, 6, p.nb_df, 2))
 
 
-@recipe(
+@entry(
     "demucs",
     "demucs.demucs.Demucs",
     "bidirectional layers at the bottom and inside convolution blocks, over chunks that overlap",
@@ -76,7 +76,7 @@ def demucs_demucs() -> Built:
     return model.eval(), (torch.randn(1, 2, 2000),)
 
 
-@recipe(
+@entry(
     "openunmix",
     "openunmix.model.OpenUnmix",
     "three bidirectional layers; their input is concatenated to their output; BatchNorm",

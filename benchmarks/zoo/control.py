@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from benchmarks.zoo.recipe import Built, Hold, recipe
+from benchmarks.zoo.entry import Built, Hold, entry
 
 
-@recipe(
+@entry(
     "agilerl",
     "agilerl.modules.EvolvableLSTM",
     "states come in and go out in a dict",
@@ -22,7 +22,7 @@ def agilerl_lstm() -> Built:
     return model.eval(), (torch.randn(2, 6), states)
 
 
-@recipe(
+@entry(
     "ncps",
     "ncps.torch.CfC",
     "closed-form continuous-time cell and an LSTM cell, both written in Python, in a loop",
@@ -43,7 +43,7 @@ def ncps_cfc() -> Built:
     return CfC(6, 8, proj_size=3, mixed_memory=True, batch_first=True).eval(), (torch.randn(2, 5, 6),)
 
 
-@recipe(
+@entry(
     "sb3_contrib",
     "sb3_contrib.common.recurrent.policies.RecurrentActorCriticPolicy",
     "one LSTM for the actor and one for the critic, states in and out, set to zero where an episode starts",
@@ -72,7 +72,7 @@ class Catalogue:
         return 12
 
 
-@recipe(
+@entry(
     "recbole",
     "recbole.model.sequential_recommender.NARM",
     "last state of a GRU and additive attention over all of them, concatenated",

@@ -8,10 +8,10 @@ import logging
 import torch
 from torch import Tensor
 
-from benchmarks.zoo.recipe import Built, Hold, recipe
+from benchmarks.zoo.entry import Built, Hold, entry
 
 
-@recipe(
+@entry(
     "darts",
     "darts.models.RNNModel",
     "two layers; their last states are a second result; the input is a dataclass",
@@ -40,7 +40,7 @@ def darts_rnn() -> Built:
     return forecaster.model.cpu().float().eval(), (seen[0].replace(**plain),)
 
 
-@recipe(
+@entry(
     "gluonts",
     "gluonts.torch.model.deepar.module.DeepARModel",
     "the same LSTM unrolled over the past and step by step over the future, fed with its own samples",
@@ -73,7 +73,7 @@ def _nixtla(name: str) -> Built:
     return model.eval(), (window,)
 
 
-@recipe(
+@entry(
     "neuralforecast",
     "neuralforecast.models.DilatedRNN",
     "LSTMs over every second, fourth, ... step, folded into the batch; residual sums",
@@ -83,13 +83,13 @@ def nf_dilatedrnn() -> Built:
     return _nixtla("DilatedRNN")
 
 
-@recipe("neuralforecast", "neuralforecast.models.LSTM", "two layers and a decoder of linear layers")
+@entry("neuralforecast", "neuralforecast.models.LSTM", "two layers and a decoder of linear layers")
 def nf_lstm() -> Built:
     """Three steps ahead."""
     return _nixtla("LSTM")
 
 
-@recipe(
+@entry(
     "pytorch-forecasting",
     "pytorch_forecasting.TemporalFusionTransformer",
     "encoder and decoder LSTM started from a context, gates, sums and LayerNorm around everything, attention",
@@ -133,7 +133,7 @@ def pf_tft() -> Built:
     return model.eval(), (batch,)
 
 
-@recipe(
+@entry(
     "pypots",
     "pypots.nn.modules.brits.BackboneBRITS",
     "LSTMCells in two loops over a series with gaps, states multiplied by a learned decay; losses returned",
@@ -158,7 +158,7 @@ def pypots_brits() -> Built:
     return model.eval(), ({"forward": series(), "backward": series()},)
 
 
-@recipe("tsai", "tsai.models.RNN_FCN.LSTM_FCN", "last step of an LSTM, concatenated with a convolutional branch")
+@entry("tsai", "tsai.models.RNN_FCN.LSTM_FCN", "last step of an LSTM, concatenated with a convolutional branch")
 def tsai_lstmfcn() -> Built:
     """Four classes."""
     from tsai.models.RNN_FCN import LSTM_FCN

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.zoo.recipe import Built, recipe
+from benchmarks.zoo.entry import Built, entry
 
 
-@recipe(
+@entry(
     "ont-bonito",
     "bonito.nn.LSTM",
     "single layers that alternate in direction by flipping time, as in bonito.crf.Model",
@@ -23,7 +23,7 @@ def bonito_ctc_crf() -> Built:
     return Serial([first, second, Permute([2, 0, 1]), *layers, scores]).eval(), (torch.randn(2, 1, 60),)
 
 
-@recipe("medaka", "medaka.architectures.gru.GRUModel", "two bidirectional layers; the model holds a logger")
+@entry("medaka", "medaka.architectures.gru.GRUModel", "two bidirectional layers; the model holds a logger")
 def medaka_gru() -> Built:
     """Five bases."""
     from medaka.architectures.gru import GRUModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.zoo.recipe import Built, Hold, recipe
+from benchmarks.zoo.entry import Built, Hold, entry
 
 
 class GatedGraph(nn.Module):
@@ -23,7 +23,7 @@ class GatedGraph(nn.Module):
         return self.head(self.pool(self.messages(x, edges), graph))
 
 
-@recipe(
+@entry(
     "torch-geometric",
     "torch_geometric.nn.GatedGraphConv",
     "a GRU cell fed with messages made from its state, started from the features of the nodes; Set2Set",

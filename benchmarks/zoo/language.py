@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.zoo.recipe import Built, Hold, recipe
+from benchmarks.zoo.entry import Built, Hold, entry
 
 
 class Reset(nn.Module):
@@ -22,7 +22,7 @@ class Reset(nn.Module):
         return self.model(words)
 
 
-@recipe(
+@entry(
     "fastai",
     "fastai.text.models.core.get_language_model(AWD_LSTM)",
     "weight drop, embedding and output share their weight, states kept in a list, outputs of the layers returned",
@@ -44,7 +44,7 @@ def fastai_awdlstm() -> Built:
     return Reset(get_language_model(AWD_LSTM, 20, config=config)).eval(), (torch.randint(2, 20, (2, 6)),)
 
 
-@recipe(
+@entry(
     "OpenNMT-py",
     "onmt.models.NMTModel",
     "packed bidirectional encoder into a decoder of LSTMCells whose attention result is fed back as input",
@@ -90,7 +90,7 @@ class Packed(nn.Module):
         return self.head(pad_packed_sequence(out, batch_first=True)[0])
 
 
-@recipe(
+@entry(
     "allennlp",
     "allennlp.modules.stacked_bidirectional_lstm.StackedBidirectionalLstm",
     "LSTM with highway gates written in Python, a loop over packed batches",
@@ -105,7 +105,7 @@ def allennlp_stacked_highway() -> Built:
     return model.eval(), (torch.randn(2, 5, 8), torch.tensor([5, 3]))
 
 
-@recipe(
+@entry(
     "stanza",
     "stanza.models.common.hlstm.HighwayLSTM",
     "packed bidirectional layers with a highway gate around each: sums tie all widths to one",
@@ -134,7 +134,7 @@ class WeightDrop(nn.Module):
         return self.head(self.attention(hidden, hidden)[0])
 
 
-@recipe(
+@entry(
     "pytorch-nlp",
     "torchnlp.nn.WeightDropLSTM",
     "forward replaced by a closure that makes the recurrent weight in every call; attention",

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import torch
 
-from benchmarks.zoo import RECIPES
+from benchmarks.zoo import ZOO
 
 CHOSEN = (
     "espnet_seqrnnlm",
@@ -66,7 +66,7 @@ def libraries() -> None:
 
 def imported(name: str) -> dict[str, list[str]]:
     """The packages that building a model imports, newer and older."""
-    RECIPES[name].build()
+    ZOO[name].build()
     files = {vars(module).get("__file__") for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
     found: dict[str, list[str]] = {"newer": [], "older": []}
     for package in metadata.distributions():
@@ -82,6 +82,6 @@ def record(name: str, found: dict[str, list[str]]) -> None:
         users = {package: [user for user in models if user != name] for package, models in pinned(which).items()}
         for package in found[which]:
             users.setdefault(package, []).append(name)
-        order = list(RECIPES)
+        order = list(ZOO)
         lines = [f"{each}  # {' '.join(sorted(users[each], key=order.index))}" for each in sorted(users, key=str.lower)]
         path.write_text(HEAD + "".join(f"{line}\n" for line in lines if not line.endswith("# ")))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.zoo.recipe import Built, Hold, recipe
+from benchmarks.zoo.entry import Built, Hold, entry
 
 
-@recipe(
+@entry(
     "flair",
     "flair.models.SequenceTagger",
     "two packed bidirectional layers, a linear layer, a conditional random field",
@@ -41,7 +41,7 @@ def flair_tagger() -> Built:
     return SequenceTagger(embeddings=Given(), **options).eval(), (torch.randn(2, 5, 8), torch.tensor([5, 3]))
 
 
-@recipe(
+@entry(
     "supar",
     "supar.models.BiaffineDependencyModel",
     "LSTMs over characters and words, the second of LSTMCells in a loop over packed batches; biaffine attention",

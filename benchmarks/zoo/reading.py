@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.zoo.recipe import Built, recipe
+from benchmarks.zoo.entry import Built, entry
 
 
 class Features(nn.Module):
@@ -20,7 +20,7 @@ class Features(nn.Module):
         return {"features": self.convolution(picture)}
 
 
-@recipe(
+@entry(
     "python-doctr",
     "doctr.models.recognition.sar.pytorch.SAR",
     "last state of two layers into a decoder that runs one LSTMCell as both of its layers, attention over a picture",
@@ -34,7 +34,7 @@ def doctr_sar() -> Built:
     return model.eval(), (torch.randn(1, 3, 32, 64),)
 
 
-@recipe(
+@entry(
     "easyocr",
     "easyocr.model.vgg_model.Model",
     "bidirectional layer, linear layer, twice, after convolutions; an argument that nobody reads",
@@ -46,7 +46,7 @@ def easyocr_crnn_vgg() -> Built:
     return Model(1, 32, 8, 10).eval(), (torch.randn(2, 1, 32, 64), torch.zeros(2, 4, dtype=torch.long))
 
 
-@recipe(
+@entry(
     "kraken",
     "kraken.lib.vgsl.TorchVGSLModel",
     "a net written as a string: one layer sums up the columns of a picture, two read along its rows, packed",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.zoo import RECIPES
+from benchmarks.zoo import ZOO
 from benchmarks.zoo.packages import CHOSEN, OLDER, needed
 
 
@@ -38,9 +38,9 @@ def without_cuda() -> None:
 
 def main(parser: ArgumentParser, words: list[str]) -> None:
     """Install for the models that were named."""
-    parser.add_argument("models", nargs="*", default=CHOSEN, help="names of recipes, or all")
+    parser.add_argument("models", nargs="*", default=CHOSEN, help="names of entries, or all")
     models = parser.parse_args(words).models
-    names = tuple(RECIPES) if "all" in models else models
+    names = tuple(ZOO) if "all" in models else models
     install(needed("newer", names))
     install(needed("older", names), "--target", str(OLDER), "--upgrade")
     without_cuda()

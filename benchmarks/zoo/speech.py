@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.zoo.recipe import Built, Hold, recipe
+from benchmarks.zoo.entry import Built, Hold, entry
 
 
-@recipe(
+@entry(
     "coqui-tts",
     "TTS.tts.models.tacotron2.Tacotron2",
     "packed bidirectional encoder; two LSTMCells and location-sensitive attention in a loop, states kept as attributes",
@@ -23,7 +23,7 @@ def coqui_tacotron2() -> Built:
     return model.eval(), (text, lengths, torch.randn(2, 6, 80), torch.tensor([6, 6]))
 
 
-@recipe(
+@entry(
     "pyannote-audio",
     "pyannote.audio.models.segmentation.PyanNet",
     "SincNet, two bidirectional layers, linear layers; a Lightning module",
@@ -59,7 +59,7 @@ class Forgetful(nn.Module):
         return self.model(sound, 16000)
 
 
-@recipe(
+@entry(
     "silero-vad",
     "silero_vad.load_silero_vad",
     "TorchScript, with the trained weights that come in the package",
@@ -79,7 +79,7 @@ def silero_vad_jit() -> Built:
     return Forgetful(load_silero_vad(onnx=False)).eval(), (torch.randn(2, 512) * 0.1,)
 
 
-@recipe(
+@entry(
     "speechbrain",
     "speechbrain.lobes.models.CRDNN.CRDNN",
     "Li-GRU written in Python, BatchNorm on its gates, a loop over time",
@@ -93,7 +93,7 @@ def speechbrain_crdnn_ligru() -> Built:
     return CRDNN(input_size=20, rnn_layers=2, rnn_neurons=8, **sizes).eval(), (torch.randn(2, 6, 20),)
 
 
-@recipe(
+@entry(
     "torchaudio",
     "torchaudio.models.rnnt.emformer_rnnt_model",
     "LSTM written in Python with LayerNorm on gates and cell state, beside an Emformer",
@@ -131,7 +131,7 @@ def torchaudio_rnnt() -> Built:
     return model.eval(), (sound, lengths[0], symbols, lengths[1])
 
 
-@recipe(
+@entry(
     "espnet",
     "espnet2.lm.seq_rnn_lm.SequentialRNNLM",
     "language model of a recogniser; embedding and output share their weight; states in and out",

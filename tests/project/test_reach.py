@@ -1,4 +1,4 @@
-"""The trial of published models: recipes are readable without their packages, the procedure tells right from wrong, and
+"""The trial of published models: entries are readable without their packages, the procedure tells right from wrong, and
 the page says what the result says."""
 
 import ast
@@ -14,7 +14,7 @@ from torch import nn
 import leanrnn
 from benchmarks.reach import models as reach
 from benchmarks.reach import trial
-from benchmarks.zoo import Recipe
+from benchmarks.zoo import Entry
 from benchmarks.zoo.packages import CHOSEN, needed, pinned
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -28,11 +28,11 @@ def test_recipes_import_packages_only_when_a_model_is_built(path):
 
 
 def test_every_recipe_has_its_packages_pinned():
-    assert len(reach.RECIPES) == 35 and set(CHOSEN) <= set(reach.RECIPES)
-    for name, recipe in reach.RECIPES.items():
+    assert len(reach.ZOO) == 35 and set(CHOSEN) <= set(reach.ZOO)
+    for name, entry in reach.ZOO.items():
         lines = [*needed("newer", [name]), *needed("older", [name])]
         assert all("==" in line for line in lines)
-        assert f"{recipe.package}==".lower() in " ".join(lines).lower(), name
+        assert f"{entry.package}==".lower() in " ".join(lines).lower(), name
 
 
 @pytest.mark.parametrize("which", ["newer", "older"])
@@ -83,21 +83,21 @@ class Given(nn.Module):
         return self.rnn(x)[0]
 
 
-def recipe(model, **more):
-    return Recipe("name", "package", "model", "special", lambda: (model().eval(), (torch.randn(5, 2, 4),)), **more)
+def entry(model, **more):
+    return Entry("name", "package", "model", "special", lambda: (model().eval(), (torch.randn(5, 2, 4),)), **more)
 
 
 def test_trial_counts_the_units_of_every_layer_and_direction():
-    answer = reach.attempt(recipe(Closed))
+    answer = reach.attempt(entry(Closed))
     assert (answer["result"], answer["removable"], answer["units"]) == ("exact", 24, 24)
     assert answer["difference"] < 1e-6 < answer["effect"] and answer["weights"][1] < answer["weights"][0]
-    answer = reach.attempt(recipe(Shared, states={"u.weight": (1, 1)}))
+    answer = reach.attempt(entry(Shared, states={"u.weight": (1, 1)}))
     assert (answer["result"], answer["removable"], answer["units"]) == ("exact", 12, 12)
     assert answer["groups"] == {"rnn.l0": 6}
 
 
 def test_trial_tells_refused_wrong_and_error(monkeypatch):
-    answer = reach.attempt(recipe(Given))
+    answer = reach.attempt(entry(Given))
     assert (answer["result"], answer["removable"], answer["units"]) == ("refused", 0, 6)
     [[width, reason]] = answer["pinned"]
     assert width == "rnn.l0" and reason.startswith("reaches output 0 of the model")
@@ -109,10 +109,10 @@ def test_trial_tells_refused_wrong_and_error(monkeypatch):
 
     shrink = leanrnn.shrink
     monkeypatch.setattr("benchmarks.reach.trial.leanrnn.shrink", off)
-    assert reach.attempt(recipe(Closed))["result"] == "WRONG"
+    assert reach.attempt(entry(Closed))["result"] == "WRONG"
     monkeypatch.setattr("benchmarks.reach.trial.enliven", lambda model: model.head.weight.data.zero_())
-    assert reach.attempt(recipe(Shared))["why"].endswith("nothing was tried")
-    monkeypatch.setitem(reach.RECIPES, "absent", recipe(lambda: json.loads("no model")))
+    assert reach.attempt(entry(Shared))["why"].endswith("nothing was tried")
+    monkeypatch.setitem(reach.ZOO, "absent", entry(lambda: json.loads("no model")))
     assert reach.one("absent")["why"].startswith("JSONDecodeError: ")
 
 
@@ -153,7 +153,7 @@ def test_page_has_a_row_for_every_model_and_a_line_for_what_stays():
 def test_page_has_the_table_of_the_result_and_explains_all_that_stays():
     page, result = reach.PAGE.read_text(), json.loads((reach.RESULTS / "reach.json").read_text())
     assert reach.rewritten(page, result) == page
-    assert list(result["models"]) == list(reach.RECIPES)
+    assert list(result["models"]) == list(reach.ZOO)
     for name, answer in result["models"].items():
         notes, unexplained = reach.explained(name, answer)
         assert answer["result"] in ("exact", "refused") and not unexplained
@@ -176,7 +176,7 @@ def test_interrupted_run_goes_on_with_the_same_code_only(tmp_path, monkeypatch, 
         return EXACT | {"pinned": [], "result": "ERROR" if name == "b" else "exact"}
 
     monkeypatch.setattr(reach, "apart", apart)
-    monkeypatch.setattr(reach, "RECIPES", dict.fromkeys("abc"))
+    monkeypatch.setattr(reach, "ZOO", dict.fromkeys("abc"))
     with pytest.raises(KeyboardInterrupt):
         reach.all_models(partial)
     assert list(reach.all_models(partial)) == ["a", "b", "c"] and asked == ["a", "b", "b", "c"]

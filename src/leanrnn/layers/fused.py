@@ -30,7 +30,7 @@ def one_layer(
     """Output and last state of one layer read forwards; ``sizes`` are the batch sizes of packed data."""
     twins = len(weights) % 2 == 1 and state[0].size(-1) == state[1].size(-1)
     if twins:
-        state, weights = _told_apart(state, weights)
+        state, weights = _one_wider(state, weights)
     options = (list(weights), bias, 1, 0.0, training, False)
     start = state if mode == "LSTM" else state[0]
     if sizes is None:
@@ -40,7 +40,7 @@ def one_layer(
     return output, (last[0], last[1][..., :-1]) if twins else tuple(last)
 
 
-def _told_apart(state: tuple[Tensor, ...], weights: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], list[Tensor]]:
+def _one_wider(state: tuple[Tensor, ...], weights: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], list[Tensor]]:
     """Torch takes a projection for one only where h and c are of unequal width: c gets one more component, of zeros."""
     *gates, project = weights
     wide = [F.pad(w.view(4, -1, *w.shape[1:]), (0, 0) * (w.dim() - 1) + (0, 1)).flatten(0, 1) for w in gates]

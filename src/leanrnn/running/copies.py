@@ -53,9 +53,9 @@ def _deep_copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
 def _check_forward(name: str, module: nn.Module, own: set[int]) -> None:
     """A copied function still runs the module it was made for: such a copy is not the model it seems to be."""
     forward = vars(module).get("forward")
-    held = [cell.cell_contents for cell in getattr(forward, "__closure__", None) or ()] + [forward]
-    held += [item.__self__ for item in held if isinstance(item, MethodType)]
-    if any(isinstance(item, nn.Module) and id(item) not in own for item in held):
+    inside = [cell.cell_contents for cell in getattr(forward, "__closure__", None) or ()] + [forward]
+    inside += [item.__self__ for item in inside if isinstance(item, MethodType)]
+    if any(isinstance(item, nn.Module) and id(item) not in own for item in inside):
         raise UnsupportedModelError(
             f"the forward of {name or 'the model'} is a function that runs a module outside of this model, as after "
             "copy.deepcopy of a module whose forward was replaced. Use the original model: shrink makes its own copy."

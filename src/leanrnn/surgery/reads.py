@@ -13,8 +13,8 @@ from leanrnn.groups.data import Place
 __all__ = ["places_read"]
 
 
-def places_read(model: nn.Module, places: Collection[Place], run: Callable[[], object]) -> list[Place]:
-    """Those of ``places`` whose attribute was read in ``run``, whether it failed or not, the last one first."""
+def places_read(model: nn.Module, places: Collection[Place], call: Callable[[], object]) -> list[Place]:
+    """Those of ``places`` whose attribute was read in ``call``, whether it failed or not, the last one first."""
     names = {id(model.get_submodule(name)): name for name, _ in places}
     wanted = {(name, path[0]) for name, path in places}
     seen: dict[tuple[str, str | int], int] = {}
@@ -26,7 +26,7 @@ def places_read(model: nn.Module, places: Collection[Place], run: Callable[[], o
 
     with _watched(model, set(names), note):
         try:
-            run()
+            call()
         except Exception:  # the caller knows that it fails
             pass
     return sorted((p for p in places if (p[0], p[1][0]) in seen), key=lambda p: -seen[p[0], p[1][0]])

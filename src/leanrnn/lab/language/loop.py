@@ -1,4 +1,4 @@
-"""The one training loop of all recipes. Read it from top to bottom.
+"""The training loop of language models. Read it from top to bottom.
 
 It uses the public names of leanrnn only: what it does, a loop of your own can do.
 """

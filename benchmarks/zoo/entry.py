@@ -1,4 +1,4 @@
-"""What a recipe says of a model, and the list of all recipes."""
+"""What an entry says of a model, and the list of all entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Entry:
     """A published model: where it comes from, what is special about it, how it is built."""
 
     name: str
@@ -41,14 +41,14 @@ class Recipe:
     """Whether it needs the older packages of older-requirements.txt."""
 
 
-entered: list[Recipe] = []
+entered: list[Entry] = []
 
 
-def recipe(package: str, model: str, special: str, **more: Any) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
+def entry(package: str, model: str, special: str, **more: Any) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
     """Put the function below into the list, under its own name."""
 
     def enter(build: Callable[[], Built]) -> Callable[[], Built]:
-        entered.append(Recipe(build.__name__, package, model, special, build, **more))
+        entered.append(Entry(build.__name__, package, model, special, build, **more))
         return build
 
     return enter
