@@ -6,8 +6,9 @@ make zoo MODELS=all                     # all of them; results/reach.json and do
 python -m benchmarks reach --table      # docs/reach.md from results/reach.json alone
 
 Every model has a process to itself. A random half of every group is dropped: first set to zero by hand, from
-``layer.slices(k)`` alone, then cut out by ``shrink``; all outputs have to be the same. A run of all of them that was
-interrupted goes on where it stopped, as long as neither leanrnn nor the entries have changed.
+``layer.slices(k)`` alone, then cut out by ``shrink``; all outputs have to be the same. What was cut is then exported,
+run at other lengths, and written in eight bits. A run of all of them that was interrupted goes on where it stopped, as
+long as neither leanrnn nor the entries have changed.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def apart(name: str, option: str = "--one") -> dict[str, Any]:
 def fingerprint() -> str:
     """What the answers depend on: leanrnn's source, the entries and the procedure."""
     files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks" / "zoo").glob("*.py")]
-    files += [ROOT / "benchmarks" / "reach" / name for name in ("models.py", "trial.py")]
+    files += [ROOT / "benchmarks" / "reach" / name for name in ("models.py", "trial.py", "exports.py")]
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.read_bytes())
@@ -149,4 +150,6 @@ def _leave(models: dict[str, Any]) -> None:
     for name, answer in models.items():
         for pin in explained(name, answer)[1]:
             print(f"not explained in its entry: {name}: {pin}")
-    sys.exit(any(answer["result"] in ("WRONG", "ERROR") for answer in models.values()))
+    files = [answer["file"] for answer in models.values() if "file" in answer]
+    wrong = any("raw" in file or "lengths" in file["why"] for file in files)
+    sys.exit(wrong or any(answer["result"] in ("WRONG", "ERROR") for answer in models.values()))

@@ -9,6 +9,7 @@ from benchmarks.common import DOCS, ROOT, between_marks, table
 from benchmarks.zoo import ZOO
 
 PAGE = DOCS / "reach.md"
+KINDS = {"onnx": "not exported", "lengths": "other lengths", "int8": "int8"}
 
 
 def short(text: str) -> str:
@@ -30,9 +31,14 @@ def explained(name: str, answer: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def line(name: str, answer: dict[str, Any]) -> str:
     """A model in a line, while it runs."""
-    return (
-        f"{name:26}{answer['result']:9}{_can_go(answer):>14}  {_seconds(answer):>7}  {answer.get('why', '')}".rstrip()
-    )
+    told = f"{name:26}{answer['result']:9}{_can_go(answer):>14}  {_seconds(answer):>7}"
+    return f"{told}  {_file(answer):24}  {answer.get('why', '')}".rstrip()
+
+
+def _file(answer: dict[str, Any]) -> str:
+    """What became of the file, for a terminal."""
+    words = zip(("exported", "lengths", "int8"), _cells(answer.get("file")), strict=True)
+    return ", ".join(f"{kind}: {word}" for kind, word in words if word)
 
 
 def _seconds(answer: dict[str, Any]) -> str:
@@ -49,9 +55,11 @@ def _weights(answer: dict[str, Any]) -> str:
 
 def printed(models: dict[str, Any]) -> str:
     """The table as text for a terminal."""
-    rows = [("model", "result", "units that can go", "weights, half of them gone")]
-    rows += [(name, answer["result"], _can_go(answer), _weights(answer)) for name, answer in models.items()]
-    sizes = [max(len(row[i]) for row in rows) for i in range(4)]
+    rows = [("model", "result", "units that can go", "weights, half of them gone", "file")]
+    rows += [
+        (name, answer["result"], _can_go(answer), _weights(answer), _file(answer)) for name, answer in models.items()
+    ]
+    sizes = [max(len(row[i]) for row in rows) for i in range(5)]
     return "\n".join(
         "  ".join(text.ljust(size) for text, size in zip(row, sizes, strict=True)).rstrip() for row in rows
     )
@@ -61,10 +69,14 @@ def page_text(result: dict[str, Any]) -> str:
     """What stands between the marks of docs/reach.md."""
     models = result["models"]
     head = ["model", "what is special", "result", "units that can go", "weights, half of them gone"]
-    rows = [_row(name, models[name]) for name in models]
+    files = {name: answer["file"] for name, answer in models.items() if "file" in answer}
+    head += ["exported", "at other lengths", "int8"] if files else []
+    rows = [_row(name, answer) + (_cells(answer.get("file")) if files else []) for name, answer in models.items()]
     python, torch = result["environment"]["python"], result["environment"]["torch"]
     ran = f"`{result['command']}`, Python {python}, torch {torch}."
-    return "\n\n".join([_summary(models), table(head, rows), ran, "### What stays, and why", _held(models)])
+    parts = [_summary(models), *([_exported(files)] if files else []), table(head, rows), ran]
+    parts += ["### What stays, and why", _held(models)]
+    return "\n\n".join(parts + (["### What is not in a file, and why", _missing(files)] if files else []))
 
 
 def _row(name: str, answer: dict[str, Any]) -> list[str]:
@@ -72,6 +84,25 @@ def _row(name: str, answer: dict[str, Any]) -> list[str]:
     what = f"`{name}`<br>{entry.model}<br>{entry.package} {answer.get('version', '')}"
     verdict = answer["result"] if answer["result"] in ("exact", "refused") else f"**{answer['result']}**"
     return [what, entry.special, verdict, _can_go(answer), _weights(answer)]
+
+
+def _cells(file: dict[str, Any] | None) -> list[str]:
+    """What became of the file: written, right at other lengths, in eight bits."""
+    if file is None:
+        return ["", "", ""]
+    if not file["written"]:
+        return ["**raw error**" if "raw" in file else "no", "", ""]
+    bits = "no" if file["int8"] is None else f"yes, {file['int8']:.1%}"
+    return ["yes", _lengths(file), "**raw error**" if "raw" in file else bits]
+
+
+def _lengths(file: dict[str, Any]) -> str:
+    """Whether the file takes every length that the model takes."""
+    if "lengths" in file["why"]:
+        return "**WRONG**"
+    if not file["equal"] and not file["fixed"]:
+        return "the model has one"
+    return "yes" if not file["fixed"] else f"{', '.join(file['equal']) or 'no'}"
 
 
 def _summary(models: dict[str, Any]) -> str:
@@ -85,6 +116,27 @@ def _summary(models: dict[str, Any]) -> str:
         f"{len(models)} models: {counts}. In {whole} all recurrent units can go; in the mean over models "
         f"{100 * share:.1f} % can, or {gone:,} of {units:,} units."
     )
+
+
+def _exported(files: dict[str, Any]) -> str:
+    written = [file for file in files.values() if file["written"]]
+    words = [_lengths(file) for file in written]
+    whole, wrong = sum(word in ("yes", "the model has one") for word in words), words.count("**WRONG**")
+    bits = sum(file["int8"] is not None for file in written)
+    return (
+        f"Of {len(files)} exact models, {len(written)} were exported after the cut ({len(written) / len(files):.0%}). "
+        f"{whole} of the files take every length that the model takes, {len(written) - whole - wrong} have one fixed, "
+        f"{wrong} are wrong at one; {bits} were written in eight bits."
+    )
+
+
+def _missing(files: dict[str, Any]) -> str:
+    lines = []
+    for name, file in files.items():
+        lines += [f"- `{name}`, {KINDS[kind]}: {text}" for kind, text in file["why"].items()]
+        if fixed := file.get("fixed"):
+            lines.append(f"- `{name}`, fixed: {', '.join(fixed)}")
+    return "\n".join(lines) or "Nothing."
 
 
 def _held(models: dict[str, Any]) -> str:

@@ -150,6 +150,27 @@ def test_page_has_a_row_for_every_model_and_a_line_for_what_stays():
     assert reach.rewritten(page, result) == page
 
 
+def test_page_tells_what_became_of_the_files():
+    right = {"written": True, "equal": ["batch", "time"], "fixed": [], "difference": 1e-7, "why": {}, "int8": 0.012}
+    result = small_result(
+        fastai_awdlstm=EXACT | {"pinned": [], "file": right},
+        medaka_gru=EXACT
+        | {"pinned": [], "file": right | {"fixed": ["axis 0 of x"], "int8": None, "why": {"int8": "B"}}},
+        flair_tagger=EXACT | {"pinned": [], "file": right | {"why": {"lengths": "with batch 2, it differs"}}},
+        nf_lstm=EXACT | {"pinned": [], "file": {"written": False, "why": {"onnx": "no operator"}, "original": False}},
+        pf_tft={"result": "refused", "units": 4, "removable": 0, "pinned": []},
+    )
+    page = reach.rewritten("<!-- tables: here -->\nold\n<!-- end of tables -->", result)
+    assert "| exported | at other lengths | int8 |" in page and "| yes | yes | yes, 1.2% |" in page
+    assert "| yes | batch, time | no |" in page and "| yes | **WRONG** | yes, 1.2% |" in page and "| no |  |  |" in page
+    assert "Of 4 exact models, 3 were exported after the cut (75%). 1 of the files take every length" in page
+    assert "1 have one fixed, 1 are wrong at one; 2 were written in eight bits." in page
+    assert "- `medaka_gru`, fixed: axis 0 of x" in page and "- `nf_lstm`, not exported: no operator" in page
+    assert "int8: no" in reach.printed(result["models"]) and "exported: no" in reach.line(
+        "nf_lstm", result["models"]["nf_lstm"]
+    )
+
+
 def test_page_has_the_table_of_the_result_and_explains_all_that_stays():
     page, result = reach.PAGE.read_text(), json.loads((reach.RESULTS / "reach.json").read_text())
     assert reach.rewritten(page, result) == page
@@ -158,6 +179,8 @@ def test_page_has_the_table_of_the_result_and_explains_all_that_stays():
         notes, unexplained = reach.explained(name, answer)
         assert answer["result"] in ("exact", "refused") and not unexplained
         assert notes or answer["removable"] == answer["units"]
+        file = answer.get("file", {"why": {}})  # as results have it since exports are tried too
+        assert "raw" not in file and "lengths" not in file["why"]
 
 
 def test_paths_are_those_of_packages():
