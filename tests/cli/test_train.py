@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_own_text_to_the_end(capsys):
-    train = ["train", "text", "--data", "book.txt", *SMALL, "--strength", "1e-6"]
+    train = ["train", "text-lean", "--data", "book.txt", "--out", "runs/text", *SMALL, "--strength", "1e-6"]
     assert main(train) == 0
     out = capsys.readouterr().out
     assert "epoch  2 of 2" in out and "the model is runs/text/model.safetensors" in out
@@ -69,9 +69,34 @@ def test_own_text_to_the_end(capsys):
 
 
 def test_a_penalty_that_kills_everything_is_told(capsys):
-    assert main(["train", "text", "--data", "book.txt", *SMALL, "--strength", "9"]) == 0
+    assert main(["train", "text-lean", "--data", "book.txt", *SMALL, "--strength", "9"]) == 0
     told = capsys.readouterr().err
     assert told.count("are dead: the strength of 9 is too large") == 1 and "layers.0.l0" in told
+
+
+def test_a_budget_is_met_told_and_reported(capsys):
+    budget = ["--budget", "mult_adds=50%, floors=3"]
+    assert main(["train", "text-dense", "--data", "book.txt", *SMALL, "--epochs", "5", *budget]) == 0
+    phases = [
+        line.split("  ")[-2].rpartition(", ")[2] for line in capsys.readouterr().out.splitlines() if line[:5] == "epoch"
+    ]
+    assert phases == ["full size", "shrinking", *["recovering"] * 3]
+    result = json.loads(Path("runs/text-dense/result.json").read_text())
+    assert 0.8 < result["used"]["mult_adds"] <= 1 and min(result["widths"]) >= 3
+    told = f"mult_adds=50%, floors=3 (used: mult_adds {result['used']['mult_adds']:.1%})"
+    assert main(["report", "runs/text-dense", "--seconds", "0", "--markdown", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["runs"][0]
+    assert found["budget"] == told and "--budget 'mult_adds=50%, floors=3'" in found["command"]
+    page = Path("report.md").read_text()
+    assert f"Its budget was {told}." in page and f"| budget | {told} |" in page
+
+
+def test_what_the_library_warns_of_is_a_line(capsys):
+    assert main(["train", "text-dense", "--data", "book.txt", *SMALL, "--epochs", "1"]) == 0
+    capsys.readouterr()
+    assert main(["shrink", "runs/text-dense", "--out", "same.safetensors"]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("note: nothing was cut: no component is dead.") and told.count("\n") == 1
 
 
 def test_settings_from_a_file(capsys):
@@ -96,6 +121,9 @@ def test_settings_from_a_file(capsys):
         (["text", "--data", "book.txt", "--device", "tpu"], "there is no device 'tpu' here"),
         (["text", "--data", "book.txt", "--window", "9999"], "no window of 9999 and one more"),
         (["text", "--data", "book.txt", "--start", "nothing", *SMALL], "there is no model in nothing"),
+        (["text", "--budget", "speed=2"], "'speed=2' is no part of a budget"),
+        (["text", "--budget", "weights=50%", "--warm-up", "1"], "warm_up 1.0 and shrink 0.3 is not possible"),
+        (["text", "--budget", "mult_adds=1%", "--data", "book.txt", *SMALL], "mult-adds are not possible. The least"),
         (["text", "--data", "book.txt", "--out", "book.txt"], "book.txt cannot be a folder"),
     ],
 )
@@ -186,7 +214,7 @@ def test_tensorboard_shows_the_metrics_and_forgets_what_a_kill_undid(capsys):
 
 
 def test_from_a_run_to_eight_bits(capsys):
-    assert main(["train", "text", "--data", "book.txt", *SMALL, "--strength", "1e-6"]) == 0
+    assert main(["train", "text-dense", "--data", "book.txt", "--out", "runs/text", *SMALL]) == 0
     assert main(["export", "runs/text", "--out", "step.pt2", "--steps", "1"]) == 0
     assert "1 x batch" in (told := capsys.readouterr().out) and "torch's programs hold the number of steps" in told
     assert main(["export", "runs/text", "--out", "m.onnx"]) == 0

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,13 +13,14 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from leanrnn.errors import RunError
+import leanrnn
+from leanrnn.errors import LeanRNNError, RunError
 from leanrnn.lab.language.loop import train
 from leanrnn.lab.language.model import LanguageModel, language_model, load_language_model
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.precision import has_bfloat16
 from leanrnn.lab.runs import Run
-from tests.support.tiny import DENSE, SPARSE, WORDS, epochs, go, settings, tiny_text
+from tests.support.tiny import BUDGET, DENSE, SPARSE, WORDS, epochs, go, settings, tiny_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,18 +65,79 @@ def test_stopping_and_going_on_changes_nothing(undisturbed, tmp_path):
     assert timeless(undisturbed) == timeless(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def budgeted(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("budgeted")
+    go(folder, BUDGET)
+    return folder
+
+
 @pytest.mark.slow
-def test_killing_at_any_moment_changes_nothing(undisturbed, tmp_path):
-    """While a checkpoint is written, in the middle of a compaction, and at 20 moments of chance."""
-    command = [sys.executable, "-m", "tests.support.killing", tmp_path]
+@pytest.mark.parametrize(("kind", "kills"), [("penalty", 37), ("budget", 8)])  # 17 places and 20 moments, 4 and 4
+def test_killing_at_any_moment_changes_nothing(kind, kills, undisturbed, budgeted, tmp_path):
+    """While a checkpoint is written, in the middle of a compaction, and at moments of chance."""
+    command = [sys.executable, "-m", "tests.support.killing", tmp_path, kind]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 37  # 17 places and 20 moments
-    runs = list(tmp_path.iterdir())
+    assert int(done.stdout) == kills
+    runs, whole = list(tmp_path.iterdir()), {"penalty": undisturbed, "budget": budgeted}[kind]
     assert runs
     for run in runs:
-        assert same(undisturbed, run) and timeless(undisturbed) == timeless(run)
+        assert same(whole, run) and timeless(whole) == timeless(run)
+
+
+def test_a_run_ends_within_its_budget_and_says_how_far_it_is(budgeted, tmp_path):
+    lines = [json.loads(line) for line in (budgeted / "metrics.jsonl").read_text().splitlines()]
+    told = [line for line in lines if line["kind"] == "epoch"]
+    assert [line["phase"] for line in told] == ["shrinking", "shrinking", "recovering", "recovering"]
+    assert told[0]["used"] == {"mult_adds": 2} and 0.9 < told[-1]["used"]["mult_adds"] <= 1
+    result = json.loads((budgeted / "result.json").read_text())
+    assert result["used"] == told[-1]["used"] and result["difference"] < 1e-5
+    model = load_language_model(budgeted / "model.safetensors")
+    words = tiny_text().train[:30].view(15, 2)
+    full, small = (leanrnn.measure(each, words, seconds=0).mult_adds for each in (language_model(BUDGET, WORDS), model))
+    assert small / full == pytest.approx(result["used"]["mult_adds"] / 2)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(BUDGET, follow=False, budget="weights=1500, floors=4"),
+        replace(BUDGET, strength=1.0, mode="loss", group_threshold=0.05),
+        replace(BUDGET, strength=1.0, mode="proximal", penalty="l1", compact=20, group_threshold=0.05),
+        replace(BUDGET, average=0.98, best=True),
+        replace(BUDGET, cell="gru", tied=True, embedding=14),
+    ],
+    ids=["weights", "penalty in the loss", "l1", "average and best", "tied gru"],
+)
+def test_a_budget_goes_with_everything_and_on_after_a_stop(config, tmp_path):
+    events = epochs(go(tmp_path / "whole", config))
+    while not (tmp_path / "parts" / "result.json").exists():
+        go(tmp_path / "parts", config, steps=41)
+    assert same(tmp_path / "whole", tmp_path / "parts")
+    assert timeless(tmp_path / "whole") == timeless(tmp_path / "parts")
+    result = json.loads((tmp_path / "whole" / "result.json").read_text())
+    assert max(result["used"].values()) <= 1 and result["difference"] < 1e-4
+    assert config.strength or max(result["used"].values()) > 0.85  # a penalty may take more than is asked for
+    assert result["valid"] == pytest.approx(min(e.valid for e in events[2:]) if config.best else events[-1].valid)
+    if config.strength:
+        lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+        strengths = [line["strength"] for line in lines if line["kind"] == "interval"]
+        assert strengths[0] == strengths[-1] == 0 < max(strengths) != config.strength  # found by itself
+
+
+def test_a_budget_that_is_none_is_refused_before_the_first_step(tmp_path):
+    for budget, told in {
+        "mult_adds=20%, floors=10": r"are not possible\. The least is .* with the widths",
+        "mult_adds": "no part of a budget",
+        "milliseconds=50%": "cannot have a budget of milliseconds",
+    }.items():
+        with pytest.raises(LeanRNNError, match=told):
+            go(tmp_path / "run", replace(BUDGET, budget=budget))
+        shutil.rmtree(tmp_path / "run")
+    with pytest.raises(LeanRNNError, match=r"warm_up 0\.8 and shrink 0\.3 is not possible"):
+        go(tmp_path / "run", replace(BUDGET, warm_up=0.8, shrink=0.3))
 
 
 def test_dense_runs_can_be_gone_on_from(tmp_path):

@@ -206,13 +206,13 @@ def test_command_is_the_true_one(name):
 def test_a_run_from_the_command_line_and_one_started_from_it(capsys, folder):
     write_book(folder)
     train = ["--data", "book.txt", *SMALL, "--device", "cpu"]
-    assert main(["train", "text", *train, "--strength", "1e-6"]) == 0
+    assert main(["train", "text-lean", *train, "--out", "runs/text", "--strength", "1e-6"]) == 0
     assert main(["shrink", "runs/text", "--out", "small.safetensors", "--ratio", "0.5"]) == 0
     assert main(["train", "text-dense", *train, "--start", "small.safetensors", "--out", "runs/on"]) == 0
     capsys.readouterr()
     assert main(["report", "runs/text", "runs/on", "--json", "--markdown", *QUICK]) == 0
     first, second = json.loads(capsys.readouterr().out)["runs"]
-    settings = parse_train(["text", *train, "--strength", "1e-6"]).settings
+    settings = parse_train(["text-lean", *train, "--strength", "1e-6"]).settings
     words = shlex.split(first["command"])
     again = parse_train(words[2:])
     assert again.settings == settings and again.data == Path("book.txt") and again.threads == 1

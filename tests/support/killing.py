@@ -1,4 +1,5 @@
-"""Train in processes that are killed, over and over: ``python -m tests.support.killing FOLDER`` prints how many were.
+"""Train in processes that are killed, over and over: ``python -m tests.support.killing FOLDER KIND`` prints how many
+were. Components leave by a penalty, or to a budget.
 
 Children are forked from this process, which has imported everything and computed nothing: importing torch anew for each
 would take longer than they live, and a process that has computed gradients cannot be forked.
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from leanrnn.lab import Config
 from tests.support import tiny
 
 PLACES = [
@@ -30,6 +32,10 @@ PLACES = [
     *(("leanrnn.lab.language.loop._end_of_epoch", n) for n in (1, 1)),
 ]
 CHANCES = 20
+FEWER = [("leanrnn.lab.runs.write_tensors", 3), ("leanrnn.sparsify.gradual.keep_within", 2)]
+FEWER += [("leanrnn.sparsify.compaction.cut_", 1), ("leanrnn.sparsify.compaction.replace_parameters_", 3)]
+KINDS = {"penalty": (tiny.SPARSE, PLACES, CHANCES), "budget": (tiny.BUDGET, FEWER, 4)}
+"""Settings, places, and moments of chance."""
 
 
 def deadly(module: str, name: str, count: int) -> None:
@@ -45,7 +51,7 @@ def deadly(module: str, name: str, count: int) -> None:
     setattr(sys.modules[module], name, call)
 
 
-def child(folder: Path, prepare: Callable[[], None], save_seconds: float) -> int:
+def child(folder: Path, config: Config, prepare: Callable[[], None], save_seconds: float) -> int:
     """A process that trains in ``folder``; its number."""
     process = os.fork()
     if process == 0:
@@ -53,7 +59,7 @@ def child(folder: Path, prepare: Callable[[], None], save_seconds: float) -> int
         try:
             torch.set_num_threads(1)
             prepare()
-            tiny.go(folder, save_seconds=save_seconds)
+            tiny.go(folder, config, save_seconds=save_seconds)
             code = 0
         except Exception:
             traceback.print_exc()
@@ -63,37 +69,39 @@ def child(folder: Path, prepare: Callable[[], None], save_seconds: float) -> int
     return process
 
 
-def attempt(folder: Path, place: str, count: int, seconds: float) -> bool:
+def attempt(folder: Path, config: Config, place: str, count: int, seconds: float) -> bool:
     """A process that is to die at a place, or after a time: whether it did, for it may have come to the end before."""
     module, _, name = place.rpartition(".")
-    process = child(folder, lambda: deadly(module, name, count) if name else None, 0.05)
+    process = child(folder, config, lambda: deadly(module, name, count) if name else None, 0.05)
     if not place:
         time.sleep(seconds)
         os.kill(process, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(process, 0)[1])
 
 
-def main(parent: Path) -> None:
+def main(parent: Path, kind: str) -> None:
     """Runs one after another until every plan has killed once: how many runs that takes depends on the machine."""
     chance = random.Random(0)
-    for place, _ in PLACES:
+    config, places, chances = KINDS[kind]
+    for place, _ in places:
         import_module(place.rpartition(".")[0])  # once, not in every child
-    plans: list[tuple[str, int]] = [*PLACES, *[("", 0)] * CHANCES]
+    plans: list[tuple[str, int]] = [*places, *[("", 0)] * chances]
     chance.shuffle(plans)
     runs, misses = 0, 0
     while plans and misses < 60:
         folder = parent / f"run-{runs}"
-        killed = attempt(folder, *plans[-1], chance.uniform(0.02, 0.4))
+        killed = attempt(folder, config, *plans[-1], chance.uniform(0.02, 0.4))
         misses += not killed
         if killed:
             plans.pop()
         elif not (folder / "result.json").exists():
             sys.exit("a process that nobody killed has failed")
         runs += (folder / "result.json").exists()
-    if (folder := parent / f"run-{runs}").exists() and os.waitpid(child(folder, lambda: None, 60.0), 0)[1]:
+    folder = parent / f"run-{runs}"
+    if folder.exists() and os.waitpid(child(folder, config, lambda: None, 60.0), 0)[1]:
         sys.exit("a process that nobody killed has failed")
-    print(len(PLACES) + CHANCES - len(plans))
+    print(len(places) + chances - len(plans))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

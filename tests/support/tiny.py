@@ -22,6 +22,7 @@ SPARSE = Config(
     init=0.4, compact=15, group_threshold=0.8, mode="gradient", scope="all", penalised=3, follow=True, seed=3,
 )  # fmt: skip
 DENSE = replace(SPARSE, strength=0.0, penalised=0)
+BUDGET = replace(DENSE, budget="mult_adds=50%", warm_up=0.25, shrink=0.5, mode="loss", drop_recurrent=0.2, compact=0)
 
 
 def tiny_text() -> Text:

@@ -43,7 +43,7 @@ class Board:
     def _write(self, line: dict[str, Any]) -> None:
         kind = line.pop("kind")
         for name, value in line.items():
-            parts = value if isinstance(value, dict) else {"": value}
+            parts = value if isinstance(value, dict) else {"": value} if not isinstance(value, str) else {}
             for part, number in parts.items():
                 self.writer.add_scalar(f"{kind}/{name}/{part}".rstrip("/"), number, line["step"])
         self.writer.flush()

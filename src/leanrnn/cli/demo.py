@@ -13,13 +13,13 @@ __all__ = ["Demo"]
 
 @dataclass(frozen=True)
 class Demo:
-    """Train a small language model dense and lean side by side, compare, export, and show both in pages. About five
-    minutes; no data is downloaded."""
+    """Train a small language model at full size and to a quarter of its mult-adds, side by side, compare, export, and
+    show both in pages. Some ten minutes; no data is downloaded."""
 
     out: Path = Path("leanrnn-demo")
     """Folder for the two runs, their files and pages; interrupted, the same command goes on."""
     epochs: int | None = None
-    """Passes of the dense model over the text; the lean one makes more than twice as many, in about the same time."""
+    """Passes over the text, for both; 12 if not given."""
     seed: int = 1
     """Of the first weights."""
     threads: int | None = None

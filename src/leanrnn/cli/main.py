@@ -12,7 +12,7 @@ import tyro
 
 from leanrnn import __version__
 from leanrnn.cli.commands import command, overview
-from leanrnn.cli.printing import only_json
+from leanrnn.cli.printing import notes_for_warnings, only_json
 from leanrnn.cli.train import parse_train
 from leanrnn.errors import LeanRNNError
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     traceback = "--traceback" in arguments
     try:
         given = _parse(*(argument for argument in arguments if argument != "--traceback"))
-        with only_json() if getattr(given, "json", False) else nullcontext():
+        with notes_for_warnings(), only_json() if getattr(given, "json", False) else nullcontext():
             return given.run() or 0
     except KeyboardInterrupt:
         return 130

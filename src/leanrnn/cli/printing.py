@@ -1,15 +1,18 @@
-"""What commands print: tables of plain columns, or JSON and nothing else."""
+"""What commands print: tables of plain columns, or JSON and nothing else; notes beside both."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, TextIO
 
-__all__ = ["only_json", "print_json", "print_table"]
+from leanrnn.errors import LeanRNNWarning
+
+__all__ = ["notes_for_warnings", "only_json", "print_json", "print_note", "print_table"]
 
 _answers: list[TextIO] = []
 """Where JSON goes while all else is sent elsewhere."""
@@ -29,6 +32,32 @@ def only_json() -> Iterator[None]:
             yield
     finally:
         _answers.pop()
+
+
+def print_note(text: object) -> None:
+    """Something a user should know, on standard error."""
+    print(f"note: {' '.join(str(text).split())}", file=sys.stderr)
+
+
+@contextmanager
+def notes_for_warnings() -> Iterator[None]:
+    """Inside, what leanrnn warns of is a note, a line without the place in the code; other warnings are as ever. ::
+
+    with notes_for_warnings():
+        leanrnn.shrink(model, groups)  # note: nothing was cut: ...
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LeanRNNWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, LeanRNNWarning):
+                print_note(message)
+            else:
+                others(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def print_json(data: Any, *, line: bool = False) -> None:

@@ -80,8 +80,11 @@ class Train(Generic[Settings]):
         for source in (self.start, self.teacher):
             if source is not None:
                 model_file(source)
+        settings = cast(Any, self.settings)
+        if settings.budget:
+            settings.aim()  # what is no budget is told before data is read
         hold_memory()
-        task, device, settings = task_named(recipe.task), _device(self.device), cast(Any, self.settings)
+        task, device = task_named(recipe.task), _device(self.device)
         with reading(self.json) as tell:
             data = task.read(settings, self.data, tell)
         about = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from typing import Any, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from leanrnn.cli.printing import print_json
+from leanrnn.cli.printing import print_json, print_note
 from leanrnn.lab.runs import Run
 from leanrnn.lab.task import Event, Task
 
@@ -30,7 +29,7 @@ class View:
     def notes(self, lines: Iterable[str]) -> None:
         """Something a user should know."""
         for line in lines:
-            print(f"note: {line}", file=sys.stderr)
+            print_note(line)
 
     def event(self, event: Event) -> None:
         """It moves the bar, and may be a line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from leanrnn.errors import RunError
@@ -87,6 +87,10 @@ class Epoch:
     alive: dict[str, int]
     seconds: float
     """Of training, without validation."""
+    phase: str = ""
+    """To a budget: full size, shrinking or recovering."""
+    used: dict[str, float] = field(default_factory=dict)
+    """Of every limit of the budget, the part that the model takes."""
 
     def part(self, config: Epochs) -> tuple[float, str]:
         """How much of the run is done, and what to say of it."""
@@ -96,7 +100,7 @@ class Epoch:
         """What to print."""
         return (
             f"epoch {self.epoch:>2} of {config.epochs}  validation {self.valid:8.2f}  training {self.train:8.2f}  "
-            f"{_sizes(self.widths, self.alive)}  {self.seconds:.1f} s"
+            f"{_sizes(self)}  {self.seconds:.1f} s"
         )
 
 
@@ -113,18 +117,21 @@ class Evaluation(InSteps):
     alive: dict[str, int]
     seconds: float
     """Of training so far."""
+    phase: str = ""
+    used: dict[str, float] = field(default_factory=dict)
+    """The same of a budget as in an epoch."""
 
     def line(self, config: Steps) -> str:
         """What to print."""
         return (
             f"step {self.step:>5} of {config.steps}  exact {self.exact:5.2f}  F1 {self.f1:5.2f}  loss {self.loss:.3f}  "
-            f"{_sizes(self.widths, self.alive)}  {self.seconds:.0f} s"
+            f"{_sizes(self)}  {self.seconds:.0f} s"
         )
 
 
-def _sizes(widths: dict[str, int], alive: dict[str, int]) -> str:
-    living = "" if alive == widths else f", {' + '.join(map(str, alive.values()))} alive"
-    return f"widths {' + '.join(map(str, widths.values()))}{living}"
+def _sizes(event: Epoch | Evaluation) -> str:
+    living = "" if event.alive == event.widths else f", {' + '.join(map(str, event.alive.values()))} alive"
+    return f"widths {' + '.join(map(str, event.widths.values()))}{living}{event.phase and f', {event.phase}'}"
 
 
 def check_finite(losses: Sequence[float], step: int) -> None:

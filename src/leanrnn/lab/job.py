@@ -3,7 +3,7 @@ that go with them. The loops themselves are the tasks' own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +57,10 @@ class Job(Generic[Model]):
     """What is asked beside the labels, if anything."""
     average: Model | None = None
     """Its weights, averaged over the last steps."""
+    scores: Callable[[Model], Tensor] | None = None
+    """Of some inputs, without dropout: when dead components go, they have to stay what they are."""
+    narrower: bool = False
+    """Whether components have gone; the loop says when it has taken note."""
     total: float = 0.0
     """Sum of the losses since the last evaluation, up to the last interval."""
     seconds: float = 0.0
@@ -68,6 +72,7 @@ class Job(Generic[Model]):
 
     notes: list[str] = field(default_factory=list)
     """What a user should know of the run."""
+    _scored: Tensor | None = None
 
     @property
     def judged(self) -> Model:
@@ -90,21 +95,41 @@ class Job(Generic[Model]):
         status = self.sparsifier.status()
         return Tally(mean, spent, status.penalty, status.strength, {la.name: la.alive for la in status.layers})
 
-    def compact(self, scores: Callable[[Model], Tensor]) -> bool:
-        """Cut what is dead out of model, optimizer and average; whether anything was. ``scores`` of some inputs,
-        without dropout, have to stay what they are: ``difference`` says how far they do. ::
+    def attach(self, sparsifier: leanrnn.Sparsifier, copies: Sequence[nn.Module] = ()) -> None:
+        """Let it act in the steps of the optimizer, and take note of what it cuts out there."""
+        self.sparsifier = sparsifier.attach(
+            self.optimizer, copies=copies, before=self._before_cut, after=lambda _: self._after_cut()
+        )
 
-            job.compact(lambda model: all_scores(model, inputs))
-        """
+    def compact(self) -> None:
+        """Cut what is dead out of model, optimizer and average."""
         assert self.sparsifier is not None
         if all(layer.alive == layer.width for layer in self.sparsifier.status().layers):
-            return False
-        before = scores(self.model)
+            return
+        self._before_cut()
         with noted(self.notes):
-            if not self.sparsifier.compact():
-                return False
-        self.note_difference(before, scores(self.model))
-        return True
+            if self.sparsifier.compact():
+                self._after_cut()
+
+    def _before_cut(self) -> None:
+        self._scored = self.scores(self.model) if self.scores else None
+
+    def _after_cut(self) -> None:
+        self.narrower = True
+        if self.scores and self._scored is not None:
+            self.note_difference(self._scored, self.scores(self.model))
+
+    def towards(self, config: SparseSettings) -> dict[str, Any]:
+        """How far a budget is, as fields of an event: the phase, and how much of every limit the model takes. ::
+
+        job.towards(config)  # {"phase": "shrinking", "used": {"mult_adds": 2.31}}
+        """
+        progress = self.sparsifier.status().progress if self.sparsifier else None
+        if progress is None:
+            return {}
+        last = "recovering" if config.warm_up + config.shrink < 1 else "shrinking"
+        phase = {"warm up": "full size", "shrink": "shrinking", "recover": "recovering"}.get(progress.phase, last)
+        return {"phase": phase, "used": {name: now / limit for name, (now, limit) in progress.costs.items()}}
 
     def note_difference(self, before: Tensor, after: Tensor) -> None:
         """The scores of a model with dead components, and without them."""
@@ -133,15 +158,20 @@ def sparsifier_for(
     element: leanrnn.ElementThreshold,
     costs: Mapping[str, float],
     *,
+    steps: int,
     ramp: int,
     until: int,
     penalty: leanrnn.L1 | None = None,
 ) -> leanrnn.Sparsifier:
     """What the settings ask for. ``element`` is the threshold of single weights; ``costs`` say what a component of
-    every layer costs; in ``ramp`` steps the strength rises, after ``until`` steps (0: never) a part of it stays. ::
+    every layer costs; the whole training has so many ``steps``; in ``ramp`` steps the strength rises, after ``until``
+    steps (0: never) a part of it stays. ::
 
-        sparsifier_for(config, groups, element, costs, ramp=100, until=0).attach(optimizer)
+        job.attach(sparsifier_for(config, groups, element, costs, steps=5000, ramp=100, until=0))
     """
+    if config.budget and not config.strength:
+        budget, course = config.aim()
+        return leanrnn.Sparsifier(groups, budget=budget, steps=steps, course=course)
     thresholds: list[Any] = [element]
     if config.group_threshold:
         thresholds.append(leanrnn.GroupThreshold(config.group_threshold))
@@ -150,6 +180,11 @@ def sparsifier_for(
         dear = max(costs.values())
         weights = {name: (costs[name] / dear) ** 0.5 for name in groups.names} if config.by_cost else None
         acts = leanrnn.GroupLasso(groups, weights=weights)
+    if config.budget:
+        budget, course = config.aim()
+        return leanrnn.Sparsifier(
+            groups, budget=budget, steps=steps, course=course, threshold=thresholds, penalty=acts, mode=config.mode
+        )
     strength: Any = leanrnn.linear_ramp(config.strength, ramp) if ramp else config.strength
     if until:
         strength = leanrnn.off_from(strength, until, left=config.afterwards)

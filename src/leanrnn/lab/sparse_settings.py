@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
+import leanrnn
 from leanrnn.errors import ConfigError
 from leanrnn.lab.settings import changed
 
@@ -42,8 +43,17 @@ class SparseSettings:
     temperature: float = 1.0
     """Scores of both models are divided by it before the teacher is compared with."""
 
+    budget: str = ""
+    """What the model may cost in the end: mult_adds=25%, weights=1e6, widths=50%; several of them, and floors=8 or
+    round_to=4, separated by commas. A part is of the model that the run begins with. Empty: no budget."""
+    warm_up: float = 0.2
+    """To a budget: part of all steps in which the model keeps its full size, at the beginning."""
+    shrink: float = 0.3
+    """To a budget: part of all steps in which it shrinks after that; in the rest the survivors recover."""
+
     strength: float = 0.0
-    """Weight of the penalty; 0 is a dense run."""
+    """Weight of the penalty; 0 is none, and without a budget a dense run. With a budget, a number above 0 asks for a
+    penalty while the model shrinks; how strong it is, is found by itself."""
     mode: Literal["loss", "gradient", "proximal"] = "loss"
     """loss: part of the loss, and clipped with it where there is clipping, as in the paper; gradient: added when the
     optimizer steps, after clipping; proximal: a step of its own after the optimizer's, by learning rate times
@@ -63,7 +73,7 @@ class SparseSettings:
     """Epochs (in question answering steps) over which the strength rises from zero."""
     penalised: int = 0
     """Epochs (in question answering steps) with the whole penalty; in the rest, if there are more, the survivors
-    recover. 0: all of them."""
+    recover. 0: all of them. A budget has warm_up and shrink instead."""
     afterwards: float = 0.0
     """Part of the strength that stays on while they recover, to keep the model from learning by heart."""
     compact: int = 0
@@ -84,8 +94,26 @@ class SparseSettings:
 
     @property
     def sparse(self) -> bool:
-        """Whether there is a penalty."""
-        return self.strength > 0
+        """Whether components are to go while training."""
+        return self.strength > 0 or bool(self.budget)
+
+    @property
+    def penalty_in_loss(self) -> bool:
+        """Whether the loop adds the penalty to its loss."""
+        return self.strength > 0 and self.mode == "loss"
+
+    def aim(self) -> tuple[leanrnn.Budget, leanrnn.Course]:
+        """The budget, and when components go; :class:`~leanrnn.errors.BudgetError` if they are none. ::
+
+        budget, course = config.aim()
+        """
+        texts = self.budget.split(",")
+        if any(text.partition("=")[0].strip() == "milliseconds" for text in texts):
+            raise ConfigError(
+                "a run cannot have a budget of milliseconds: they are another number each time, and it could not be "
+                "gone on with. Give mult_adds or weights, or cut the trained model with leanrnn shrink --budget."
+            )
+        return leanrnn.Budget.parse(texts), leanrnn.Course(warm_up=self.warm_up, shrink=self.shrink)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; :meth:`from_json` reads it back."""

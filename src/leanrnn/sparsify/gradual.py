@@ -107,7 +107,7 @@ class Gradual(Way):
         self._fade.mark(keep_within(self.limits.eased(self.table.left_after(number)), scores))
 
     def progress(self, step: int) -> Progress:
-        phase = "warm up" if step < self.table.first else "shrink" if step < self.table.last else "recover"
+        phase = "warm up" if step <= self.table.first else "shrink" if step <= self.table.last else "recover"
         limits = self.limits
         costs = {name: (float(cost.at(self.groups.widths)), limits.most[name]) for name, cost in limits.costs.items()}
         return Progress("over" if step >= self.steps else phase, costs, self._fade.counts)

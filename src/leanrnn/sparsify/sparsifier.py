@@ -60,9 +60,8 @@ class Sparsifier:
             steps divide the strength for a sum over them by their number.
         threshold: a number is the paper's element-wise tau (1e-4 is its choice for language models); or an
             ``ElementThreshold``, a ``GroupThreshold``, several of them, None for none.
-        penalty: "group_lasso" (what a strength is for if nothing else is said), "l1", or a
-            :class:`~leanrnn.Penalty`. With a budget, a penalty pulls while the model shrinks, what goes is chosen by
-            norm, and the strength is found on the way.
+        penalty: "group_lasso" (the default with a strength), "l1", or a :class:`~leanrnn.Penalty`. With a budget it
+            pulls while the model shrinks, what goes is chosen by norm, and the strength is found on the way.
         mode: how the penalty acts. "gradient" adds its gradient when the optimizer steps, after any clipping.
             "proximal" shrinks the groups after the step, by the learning rate of each parameter times the strength
             (also under Adam, whose own scaling of the step is not applied to it). "loss" leaves it to the loop,
@@ -93,6 +92,7 @@ class Sparsifier:
         self.copies: list[nn.Module] = []
         self._handles: list[RemovableHandle] = []
         self._every = 0
+        self._before_compaction: Callable[[], object] | None = None
         self._after_compaction: Callable[[Compaction], object] | None = None
         self._past_cuts = PastCuts(groups)
 
@@ -116,27 +116,28 @@ class Sparsifier:
         optimizer: Optimizer | Sequence[Optimizer],
         copies: Sequence[nn.Module] = (),
         after: Callable[[Compaction], object] | None = None,
+        before: Callable[[], object] | None = None,
     ) -> Sparsifier:
         """Act in every step of ``optimizer`` (or of several, if they share the parameters out among them).
 
         ``copies`` are modules with the same tensors, such as ``torch.optim.swa_utils.AveragedModel``, that are cut
-        along with the model. ``after`` is called with the record whenever a step has cut something out. Returns
-        ``self``.
+        along with the model. ``before`` is called when a step is about to cut: what goes is zero then. ``after`` is
+        called with the record when it has cut something out. Returns ``self``.
         """
         if self.optimizers:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
-        given = [optimizer] if isinstance(optimizer, Optimizer) else optimizer
-        optimizers = [unwrapped(item) for item in given]
+        optimizers = [unwrapped(item) for item in ([optimizer] if isinstance(optimizer, Optimizer) else optimizer)]
         check_parameters(optimizers, select(self.groups))
         for copy in copies:
             copy_root(copy, self.groups)
         if self._way.cuts_by_itself and after is None:
             refuse_replicas("attach(optimizer, after=...)")
-        self.optimizers, self.copies, self._after_compaction = optimizers, list(copies), after
+        self.optimizers, self.copies = optimizers, list(copies)
+        self._before_compaction, self._after_compaction = before, after
         self.groups.unmet, self.groups.cutter = lambda: self._way.unmet(self.steps), self._cut
         for item in optimizers:
-            self._handles.append(item.register_step_pre_hook(self._before_step))
-            self._handles.append(item.register_step_post_hook(self._after_step))
+            self._handles += [item.register_step_pre_hook(self._before_step)]
+            self._handles += [item.register_step_post_hook(self._after_step)]
         return self
 
     def detach(self) -> None:
@@ -152,17 +153,14 @@ class Sparsifier:
         """The penalty at today's strength, to be added to the loss; only in mode "loss", so that it acts once."""
         loss = self._way.loss(self.steps)
         if loss is None:
-            raise GroupsError(
-                'the sparsifier already acts by itself. Build it with mode="loss" to add the penalty here.'
-            )
+            raise GroupsError('the sparsifier acts by itself. Build it with mode="loss" to add the penalty here.')
         return loss
 
     def status(self) -> Status:
         """Widths, living components and norms per layer, and the penalty. Reads numbers back: not for every step."""
         with torch.no_grad():
             penalty = self.strength * float(self.penalty.value()) if self.penalty else 0.0
-            progress = self._way.progress(self.steps)
-            return Status(self.steps, self.strength, penalty, layer_status(self.groups), progress)
+            return Status(self.steps, self.strength, penalty, layer_status(self.groups), self._way.progress(self.steps))
 
     def compact(self, every: int | None = None, after: Callable[[Compaction], object] | None = None) -> Compaction:
         """Cut dead components out of model, optimizer, gradients, copies and groups, in place, and train on.
@@ -177,8 +175,7 @@ class Sparsifier:
             if sparsifier.compact():
                 replica = DistributedDataParallel(model)
 
-        States of former widths are accepted by torch's recurrent modules after the cut; for home-made cells see
-        :meth:`cut_state`.
+        Torch's recurrent modules take states of former widths after the cut; for home-made cells see :meth:`cut_state`.
         """
         if not self.optimizers:
             raise GroupsError("compact() needs the optimizer, to cut its state too. Call attach(optimizer) first.")
@@ -247,6 +244,7 @@ class Sparsifier:
         if masks is None and self._every and self.steps % self._every == 0:
             masks = choose(self.groups)
         if masks is not None:
-            record = self._compact(masks)
-            if record and self._after_compaction is not None:
+            if self._before_compaction is not None:
+                self._before_compaction()
+            if (record := self._compact(masks)) and self._after_compaction is not None:
                 self._after_compaction(record)

@@ -31,7 +31,7 @@ class Progress:
     """How far a budget is."""
 
     phase: str
-    """``warm up``, ``shrink``, ``recover`` or ``over``."""
+    """``warm up``, ``shrink`` or ``recover``, as it was in the last step; ``over`` after all of them."""
     costs: Mapping[str, tuple[float, float]]
     """By what the budget limits: what the model costs now, and the limit."""
     fading: Mapping[str, int]

@@ -196,7 +196,8 @@ def _apply(model: nn.Module, plan: Plan) -> None:
     for (module, path), value in plan.numbers.items():
         set_attribute(model, module, path, value)
     cut_held_(model, {place: (length, np.asarray(kept, np.int64)) for place, (length, kept) in plan.held.items()})
-    set_plan(model, plan)
+    if plan.cuts:  # of a model that nothing was cut out of there is none
+        set_plan(model, plan)
 
 
 def _fill(model: nn.Module, tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:

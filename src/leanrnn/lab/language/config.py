@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,7 +77,8 @@ class Config(SparseSettings):
     l2: float = 0.0
     """Weight of half the square of all parameters in the loss."""
     best: bool = False
-    """Keep the model of the epoch with the best validation perplexity; otherwise that of the last."""
+    """Keep the model of the epoch with the best validation perplexity (and within the budget, if there is one);
+    otherwise that of the last."""
 
     penalty: Literal["group_lasso", "l1"] = "group_lasso"
     """What is penalised: groups as a whole, or single weights."""
@@ -109,7 +111,14 @@ class Config(SparseSettings):
     @property
     def recovers_from(self) -> int:
         """The epoch with which survivors begin to recover, counted from 0; 0 if there is no such time."""
+        if self.budget:
+            return math.ceil((self.warm_up + self.shrink) * self.epochs)
         return self.penalised if self.sparse else 0
+
+    @property
+    def counts_from(self) -> int:
+        """The first epoch, counted from 0, that ends with a model that may be the result: one within its budget."""
+        return max(0, self.recovers_from - 1) if self.budget else 0
 
     @property
     def averaged_from(self) -> int:

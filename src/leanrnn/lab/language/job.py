@@ -151,12 +151,14 @@ def _job(
     groups: leanrnn.Groups | None,
     device: torch.device,
 ) -> LanguageJob:
-    """A job at its first step; with groups it has a penalty."""
+    """A job at its first step; with groups it has a sparsifier."""
     model.to(device)
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=config.rate)
-    sparsifier = _sparsifier(config, groups, per_epoch, len(about["words"])).attach(optimizer) if groups else None
     losses = torch.zeros(max(1, per_epoch // 10), device=device)
-    return LanguageJob(model=model, optimizer=optimizer, losses=losses, about=about, sparsifier=sparsifier)
+    job = LanguageJob(model=model, optimizer=optimizer, losses=losses, about=about)
+    if groups:
+        job.attach(_sparsifier(config, groups, per_epoch, len(about["words"])))
+    return job
 
 
 def _groups(config: Config, model: LanguageModel) -> leanrnn.Groups | None:
@@ -173,6 +175,7 @@ def _sparsifier(config: Config, groups: leanrnn.Groups, per_epoch: int, words: i
         groups,
         element,
         costs(config, words),
+        steps=config.epochs * per_epoch,
         ramp=round(config.ramp * per_epoch),
         until=config.penalised * per_epoch if config.afterwards else 0,  # without a rest, the penalty goes altogether
         penalty=l1,

@@ -61,7 +61,7 @@ def train(
     per_epoch = (len(rows) - 1) // config.window
     asked = teacher_from(teacher, text, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
-    job.teacher, job.notes = asked, run.notes
+    job.teacher, job.notes, job.scores = asked, run.notes, lambda model: _scores(model, rows, config)
     last = time.monotonic()
     while job.epoch < config.epochs:
         for interval in _epoch(job, config, rows, per_epoch):
@@ -76,7 +76,7 @@ def train(
                 if ended:
                     return
         event = _end_of_epoch(job, config, text, per_epoch)
-        if config.best and event.valid <= min(job.valid):
+        if config.best and event.epoch > config.counts_from and event.valid <= min(job.valid[config.counts_from :]):
             leanrnn.save(job.judged, run.folder / BEST, about=job.about)
         run.log({"kind": "epoch", **asdict(event)})
         save(job, run, job.epoch * per_epoch)
@@ -101,8 +101,8 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
     if job.window == 0:
         # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
         torch.manual_seed(config.seed * 1_000_003 + job.epoch)
-        if config.penalised and job.epoch == config.penalised:
-            _recover(job, config, rows)
+        if job.epoch and job.epoch == config.recovers_from:
+            _recover(job, config)
         if job.epoch == config.averaged_from:
             job.begin_average()
     model, optimizer = job.model.train(), job.optimizer
@@ -124,7 +124,7 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
             loss = (1 - config.taught) * loss + config.taught * distance
         if config.l2:
             loss = loss + config.l2 / 2 * sum(p.square().sum() for p in model.parameters() if p.requires_grad)
-        if job.sparsifier and config.mode == "loss":
+        if job.sparsifier and config.penalty_in_loss:
             loss = loss + job.sparsifier.loss()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -136,17 +136,18 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
         job.state = detached(state)
         job.window = i + 1
         if job.sparsifier and config.compact and (job.epoch * per_epoch + job.window) % config.compact == 0:
-            _compact(job, config, rows)
+            job.compact()
+        if job.narrower:
+            _follow(job, config)
         due = job.window % len(job.losses) == 0 or job.window == per_epoch
         losses = job.losses[: i % len(job.losses) + 1].tolist() if due else []  # waits for the step to end
         job.seconds += time.perf_counter() - began
         yield _interval(job, config, per_epoch, losses) if due else None
 
 
-def _compact(job: LanguageJob, config: Config, rows: Tensor) -> None:
-    """Cut what is dead out of model and optimizer; the state that is carried on loses the same units."""
-    if not job.compact(lambda model: _scores(model, rows, config)):
-        return
+def _follow(job: LanguageJob, config: Config) -> None:
+    """Units have gone out of model and optimizer; the state that is carried on loses the same ones."""
+    job.narrower = False
     if job.sparsifier is not None and job.state is not None:
         named = zip(job.state, job.model.layer_names, strict=True)
         job.state = [job.sparsifier.cut_state(state, layer=name) for state, name in named]
@@ -154,13 +155,15 @@ def _compact(job: LanguageJob, config: Config, rows: Tensor) -> None:
         job.model.scale_dropout(config.keep, config.widths)
 
 
-def _recover(job: LanguageJob, config: Config, rows: Tensor) -> None:
-    """The penalty is lowered, or ends: then what is dead goes, and what is left is trained as any model would be."""
+def _recover(job: LanguageJob, config: Config) -> None:
+    """The budget is met, or the penalty is lowered, or ends: then what is dead goes, and what is left is trained as
+    any model would be."""
     job.model.drops = drops(config, job.epoch)
     if config.follow:
         job.model.scale_dropout(config.keep, config.widths)
-    if job.sparsifier is not None and not config.afterwards:
-        _compact(job, config, rows)
+    if job.sparsifier is not None and not config.budget and not config.afterwards:
+        job.compact()
+        _follow(job, config)
         job.sparsifier.detach()
         job.sparsifier = None
 
@@ -192,7 +195,8 @@ def _end_of_epoch(job: LanguageJob, config: Config, text: Text, per_epoch: int) 
     valid = perplexity(job.judged, text.valid, config.batch, config.window)
     train = math.exp(min(job.total / per_epoch / config.window, 700.0))
     step, rate = (job.epoch + 1) * per_epoch, config.rate_at(job.epoch)
-    event = Epoch(job.epoch + 1, step, rate, train, valid, _widths(job), job.alive or _widths(job), job.seconds)
+    widths, towards = _widths(job), job.towards(config)
+    event = Epoch(job.epoch + 1, step, rate, train, valid, widths, job.alive or widths, job.seconds, **towards)
     job.valid.append(valid)
     job.spent += job.seconds
     job.epoch, job.window, job.total, job.seconds, job.mark = job.epoch + 1, 0, 0.0, 0.0, 0.0
@@ -203,8 +207,8 @@ def _end_of_epoch(job: LanguageJob, config: Config, text: Text, per_epoch: int) 
 def _finish(job: LanguageJob, config: Config, text: Text, run: Run) -> dict[str, Any]:
     """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
     rows = streams(text.valid, config.batch).to(job.losses.device)
-    if job.average is not None and job.sparsifier:
-        _compact(job, config, rows)  # what is dead in training is not quite zero in the average
+    if job.sparsifier and (config.budget or job.average is not None):
+        job.compact()  # now: what is dead in training is not quite zero in the average
     model = job.judged.eval()
     groups = job.sparsifier.groups if job.sparsifier else None
     if config.best:
@@ -227,6 +231,7 @@ def _finish(job: LanguageJob, config: Config, text: Text, run: Run) -> dict[str,
         "seconds": round(job.spent, 1),
         "difference": job.difference,
         "valid_by_epoch": job.valid,
+        **({"used": used} if (used := job.towards(config).get("used")) else {}),
         **({"valid_in_one": perplexity(model, text.valid, 1, 1000, whole=True)} if config.best else {}),
     }
 

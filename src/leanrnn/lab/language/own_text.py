@@ -1,4 +1,5 @@
-"""Your own text: ``text`` is lean, ``text-dense`` the same without a penalty, to compare with."""
+"""Your own text: ``text`` ends within a budget; ``text-dense`` is the same without one, to compare with; ``text-lean``
+has a penalty of a given strength instead."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ DENSE = Config(
 )
 OWN_TEXT: dict[str, Recipe] = {
     "text": Recipe(
-        replace(DENSE, strength=4e-3, **LEAN), "your own text: a file, or a folder of them, given with --data"
+        replace(DENSE, budget="mult_adds=25%", follow=True),
+        "your own text: a file, or a folder of them, given with --data; a quarter of the mult-adds is left",
     ),
-    "text-dense": Recipe(DENSE, "the same without a penalty"),
+    "text-dense": Recipe(DENSE, "the same at full size"),
+    "text-lean": Recipe(
+        replace(DENSE, strength=4e-3, **LEAN), "the same with a penalty, whose strength says how small it becomes"
+    ),
 }

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from leanrnn.lab import RECIPES
+from leanrnn.lab import RECIPES, Recipe
 from leanrnn.lab.report.story import Story
 
 __all__ = ["train_command"]
@@ -28,7 +28,12 @@ def train_command(story: Story) -> str:
     recipe = RECIPES.get(about["recipe"])
     if recipe is None:
         return shlex.join(words) + "  # a recipe that this leanrnn does not have"
-    return shlex.join([*words, *_changed(recipe.config.to_json(), story.config)])
+    return shlex.join([*words, *_changed(recipe.config.to_json(), _whole(recipe, story.config))])
+
+
+def _whole(recipe: Recipe, config: dict[str, Any]) -> dict[str, Any]:
+    """All settings: those there was no name for when the run was made were what they are by default."""
+    return type(recipe.config)().to_json() | config
 
 
 def _changed(recipe: dict[str, Any], config: dict[str, Any]) -> Iterator[str]:

@@ -89,7 +89,7 @@ def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
     yield _figure(figures.course(story), f"{story.wording.note} Seconds are of training alone.", "three")
     yield from _weights(story, cut)
     yield "<h3>Norms of the groups</h3>"
-    others = (other for other in stories if other is not story and not other.config["strength"])
+    others = (other for other in stories if other is not story and not other.sparse)
     dense = (
         next((each for each in others if each.first_sizes == story.first_sizes == each.sizes), None) if cut else None
     )

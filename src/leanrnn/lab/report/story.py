@@ -60,6 +60,18 @@ class Story:
         return dict(self.about["config"])
 
     @property
+    def sparse(self) -> bool:
+        """Whether components were to go while training."""
+        return bool(self.config["strength"] or self.config.get("budget"))
+
+    @property
+    def budget(self) -> str:
+        """What it may cost, and how much of that it does; nothing without a budget."""
+        used = (self.result or self.epochs[-1]).get("used") or {}
+        told = ", ".join(f"{name} {part:.1%}" for name, part in used.items())
+        return str(self.config.get("budget", "")) + (f" (used: {told})" if told else "")
+
+    @property
     def sizes(self) -> list[int]:
         """Of all widths that are learned."""
         return list(self.task.learned(self.model, self.config).values())

@@ -70,6 +70,8 @@ def _sentence(story: Story) -> str:
     if story.result is None:
         return f"{text}. It is not finished: this is its last checkpoint, after {story.wording.step} {_epochs(story)}."
     text += story.wording.other_phrase.format(story.test) + "."
+    if story.budget:
+        text += f" Its budget was {story.budget}."
     if story.result["difference"] > 0:
         text += f" Cutting out what was dead changed no score by more than {story.result['difference']:.0e}."
     return text
@@ -87,6 +89,7 @@ def runs_table(stories: Sequence[Story]) -> Table:
         "weights": [f"{story.weights:,}" for story in stories],
         "mult-adds a word": [f"{story.mult_adds:,}" for story in stories],
         "times fewer than before": [f"{story.first_mult_adds / story.mult_adds:.2f}" for story in stories],
+        **({"budget": [story.budget for story in stories]} if any(story.budget for story in stories) else {}),
         wording.steps: [_epochs(story) for story in stories],
         "seconds of training": [f"{story.seconds:.0f}" for story in stories],
     }
@@ -189,7 +192,7 @@ def facts(story: Story) -> dict[str, Any]:
         "run": story.name, "folder": str(story.folder), "finished": story.result is not None,
         story.wording.score: story.valid, story.wording.other: story.test, "sizes": story.sizes,
         "first_sizes": story.first_sizes, "weights": story.weights,
-        "mult_adds_a_word": story.mult_adds, "first_mult_adds_a_word": story.first_mult_adds,
+        "budget": story.budget, "mult_adds_a_word": story.mult_adds, "first_mult_adds_a_word": story.first_mult_adds,
         story.wording.steps: story.done, "seconds": story.seconds, "command": train_command(story),
     }  # fmt: skip
 

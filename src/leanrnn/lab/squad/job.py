@@ -167,25 +167,19 @@ def _job(
     config: SquadConfig, model: BiDAF, about: dict[str, Any], groups: leanrnn.Groups | None, sizes: dict[str, int],
     device: torch.device,
 ) -> SquadJob:  # fmt: skip
-    """A job at its first step; with groups it has a penalty."""
+    """A job at its first step; with groups it has a sparsifier."""
     model.to(device)
     # The vectors of GloVe never change: there need not be two of them.
     shared = {id(model.words.glove): model.words.glove} if config.scope != "all" else {}
     average = average_of(model, shared)
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=config.rate)
-    sparsifier = _sparsifier(config, groups, sizes).attach(optimizer, copies=[average]) if groups else None
     losses = torch.zeros(max(1, min(50, config.evaluate)), device=device)
-    return SquadJob(
-        model=model,
-        average=average,
-        optimizer=optimizer,
-        losses=losses,
-        about=about,
-        sparsifier=sparsifier,
-        sizes=sizes,
-    )
+    job = SquadJob(model=model, average=average, optimizer=optimizer, losses=losses, about=about, sizes=sizes)
+    if groups:
+        job.attach(_sparsifier(config, groups, sizes), copies=[average])
+    return job
 
 
 def _sparsifier(config: SquadConfig, groups: leanrnn.Groups, sizes: dict[str, int]) -> leanrnn.Sparsifier:
     element = leanrnn.ElementThreshold(config.threshold, parameters=THRESHOLDED, biases=True)
-    return sparsifier_for(config, groups, element, sizes, ramp=config.ramp, until=config.penalised)
+    return sparsifier_for(config, groups, element, sizes, steps=config.steps, ramp=config.ramp, until=config.penalised)

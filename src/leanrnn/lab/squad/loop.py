@@ -98,11 +98,12 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
     with products(config.precision, device):
         start, end = (scores.to(job.losses.dtype) for scores in model(*inputs))
         taught = job.teacher(*inputs) if job.teacher else None
+    job.scores = lambda model: all_scores(model, tuple(each[:2] for each in inputs))
     loss = cross_entropy(start, batch.first.to(device)) + cross_entropy(end, batch.last.to(device))
     job.losses[place] = loss.detach()
     if taught is not None:
         loss = leanrnn.distil((start, end), taught, loss, weight=config.taught, temperature=config.temperature)
-    if job.sparsifier and config.mode == "loss":
+    if job.sparsifier and config.penalty_in_loss:
         loss = loss + job.sparsifier.loss()
     job.optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
@@ -110,17 +111,11 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
     update_(job.average, job.model, config.average)
     job.step += 1
     if job.sparsifier and config.compact and job.step % config.compact == 0:
-        _compact(job, batch, device)
+        job.compact()  # what the average still has of it goes with it
     due = place + 1 == len(job.losses) or job.step == config.steps or job.step % config.evaluate == 0
     losses = job.losses[: place + 1].tolist() if due else []  # waits for the step to end
     job.seconds += time.perf_counter() - began
     return _interval(job, config, losses) if due else None
-
-
-def _compact(job: SquadJob, batch: Batch, device: torch.device) -> None:
-    """Cut what is dead out of model, average and optimizer. What the average still had of it goes with it."""
-    inputs = tuple(each[:2].to(device) for each in batch.inputs)
-    job.compact(lambda model: all_scores(model, inputs))
 
 
 def _interval(job: SquadJob, config: SquadConfig, losses: list[float]) -> Answered:
@@ -152,13 +147,16 @@ def _event(
     exact, f1 = judged(answers, data.dev, rows)
     write_whole(run.folder / "predictions.json", json.dumps(answers, ensure_ascii=False) + "\n")
     steps = (job.step - 1) % config.evaluate + 1
-    event = Evaluation(job.step, job.total / steps, exact, f1, widths, living, job.seconds)
+    towards = job.towards(config)
+    event = Evaluation(job.step, job.total / steps, exact, f1, widths, living, job.seconds, **towards)
     job.course, job.total = [*job.course, f1], 0.0
     return event
 
 
 def _finish(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> tuple[Evaluation, dict[str, Any]]:
     """Shrink the average, write it, answer all questions with it."""
+    if job.sparsifier and config.budget:
+        job.compact()
     model = job.average.eval()
     if job.sparsifier:
         with noted(run.notes):
@@ -177,4 +175,5 @@ def _finish(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> tuple[
         "seconds": round(job.seconds, 1),
         "difference": job.difference,
         "f1_by_evaluation": job.course,
+        **({"used": event.used} if event.used else {}),
     }
