@@ -57,6 +57,24 @@ def test_imports_point_backwards(path):
             assert rest[0] == unit(path) or ORDER.index(rest[0]) < ORDER.index(unit(path)), f"imports {name}"
 
 
+def at_the_top(path: Path) -> Iterator[str]:
+    """Modules of the project that a file needs to be loaded: not those a function imports, or types alone."""
+    for statement in ast.parse(path.read_bytes()).body:
+        if isinstance(statement, ast.ImportFrom) and statement.module:
+            for alias in statement.names:
+                whole = PACKAGE.parent / Path(*statement.module.split("."), alias.name)
+                inside = whole.with_suffix(".py").exists() or (whole / "__init__.py").exists()
+                yield f"{statement.module}.{alias.name}" if inside else statement.module
+
+
+def test_no_module_needs_itself():
+    names = {".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): p for p in FILES}
+    needs = {name: {n for n in at_the_top(path) if n in names} - {name} for name, path in names.items()}
+    while first := {name for name, others in needs.items() if not others}:
+        needs = {name: others - first for name, others in needs.items() if name not in first}
+    assert needs == {}, "these import each other, or stand behind some that do"
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if unit(p) in USERS], ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_laboratory_and_commands_use_public_names(path):
     for name in imports(path):

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import _VF, Tensor
 
-__all__ = ["backwards", "flatten", "one_layer", "reversal"]
+__all__ = ["GATES", "backwards", "flatten", "one_layer", "reversal"]
 
-_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _OPERATORS = cast(
     dict[str, Callable[..., Any]],
     {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu},
@@ -78,7 +78,7 @@ def flatten(mode: str, weights: Sequence[Tensor | None], projected: bool) -> Non
             len(found),
             found[0].size(1),
             rnn.get_cudnn_mode(mode),  # type: ignore[no-untyped-call]
-            found[1].size(0) // _GATES[mode],
+            found[1].size(0) // GATES[mode],
             found[1].size(1) if projected else 0,
             1,
             False,

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrize import is_parametrized
 from torch.nn.utils.rnn import PackedSequence
 
-from leanrnn.layers.fused import backwards, flatten, one_layer, reversal
+from leanrnn.layers.fused import GATES, backwards, flatten, one_layer, reversal
 from leanrnn.layers.states import Former, States, compose, narrow
 from leanrnn.layers.uncompiled import uncompiled
 
@@ -178,7 +178,6 @@ class RNN(Recurrent, nn.RNN):
 
 
 RECURRENT: dict[str, type[Recurrent]] = {"LSTM": LSTM, "GRU": GRU, "RNN_TANH": RNN, "RNN_RELU": RNN}
-GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 PLAIN: dict[str, type[nn.RNNBase]] = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN, "RNN_RELU": nn.RNN}
 
 
