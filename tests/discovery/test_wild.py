@@ -39,7 +39,7 @@ def test_replaced_forward_runs_the_copy_and_not_the_original() -> None:
     small = leanrnn.shrink(model, groups, keep={"rnn": [0, 2]})
     assert small.rnn.weight_hh_l0_raw.shape == (8, 2) and model(x()).shape == before
     with pytest.raises(UnsupportedModelError, match="outside of this model"):
-        leanrnn.shrink(copy.deepcopy(model), groups)
+        leanrnn.shrink(copy.deepcopy(model), groups, keep={"rnn": [0, 2]})
 
 
 class WeightDrop(nn.Module):
@@ -136,10 +136,12 @@ def compiled(model: nn.Module) -> nn.Module:
     return torch.compile(model, backend="eager")
 
 
-@pytest.mark.parametrize(("wrap", "prefix"), [(nn.DataParallel, "module"), (compiled, "_orig_mod")])
-def test_wrapped_models(wrap: Any, prefix: str) -> None:
+@pytest.mark.parametrize(
+    ("wrap", "prefix", "shown"), [(nn.DataParallel, "module", "module."), (compiled, "_orig_mod", "")]
+)
+def test_wrapped_models(wrap: Any, prefix: str, shown: str) -> None:
     model = wrap(Run(head, rnn=nn.LSTM(5, 6, 2), head=nn.Linear(6, 3)))
-    small = cut(model, x(), {f"{prefix}.rnn.l0": [0, 1, 2], f"{prefix}.rnn.l1": [4, 5]})
+    small = cut(model, x(), {f"{shown}rnn.l0": [0, 1, 2], f"{shown}rnn.l1": [4, 5]})
     assert type(small) is type(model) and getattr(small, prefix).rnn.hidden_size == (3, 2)
     given = x()
     torch.testing.assert_close(small(given), getattr(small, prefix)(given))

@@ -7,13 +7,14 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leanrnn.errors import GroupsError
+from leanrnn.errors import GroupsError, LeanRNNWarning
+from leanrnn.groups.norms import alive
 from leanrnn.penalties.group_lasso import GroupLasso
 from leanrnn.penalties.l1 import L1
 from leanrnn.sparsify.sparsifier import Sparsifier
 from leanrnn.sparsify.strength import linear_ramp
 from leanrnn.sparsify.thresholds import ElementThreshold, GroupThreshold
-from tests.support.handmade import language
+from tests.support.handmade import kill_, language
 from tests.support.training import (
     OPTIMIZERS,
     STRENGTH,
@@ -183,6 +184,28 @@ def test_a_parameter_that_no_optimizer_holds_is_named():
         Sparsifier(groups, strength=0.1).attach(optimizer)
     model.head.weight.requires_grad_(False)
     Sparsifier(groups, strength=0.1).attach(optimizer)
+
+
+def test_the_dead_that_detach_leaves_behind_are_told():
+    model, groups = language()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    kill_(groups, {"rnn.l0": [1, 3]})
+    sparsifier = Sparsifier(groups, strength=0.1, threshold=1e-3).attach(optimizer)
+    with pytest.warns(LeanRNNWarning, match=r"2 in rnn\.l0\. From now on nothing keeps them at zero\."):
+        sparsifier.detach()
+    assert int(alive(groups)["rnn.l0"].sum()) == groups.widths["rnn.l0"] - 2
+    sparsifier.attach(optimizer).compact()
+    sparsifier.detach()  # nothing is left to tell
+
+
+def test_the_last_component_of_a_layer_is_not_told_as_left_behind():
+    model, groups = language()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    kill_(groups, {"rnn.l0": list(range(groups.widths["rnn.l0"]))})
+    sparsifier = Sparsifier(groups, strength=0.1).attach(optimizer)
+    with pytest.warns(LeanRNNWarning, match="only one component is left"):
+        sparsifier.compact()
+    sparsifier.detach()
 
 
 def test_detach_ends_it_and_attaching_twice_is_refused():

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import leanrnn
 from leanrnn.groups.groups import Groups, Layer, named_tensors
+from leanrnn.groups.wrapped import bare
 from leanrnn.running.call import leaves
 from leanrnn.running.compare import difference, run
 from leanrnn.running.copies import copy_model
@@ -74,7 +75,7 @@ def random_keep(groups: Groups, rng: random.Random) -> dict[str, list[int]]:
 def zeroed_by_hand(model: nn.Module, groups: Groups, keep: dict[str, list[int]]) -> nn.Module:
     """A copy with the groups of all other components at zero, from ``layer.slices`` alone."""
     zeroed = copy_model(model)
-    tensors = named_tensors(zeroed)
+    tensors = named_tensors(bare(zeroed))
     for name, kept in keep.items():
         layer = groups[name]
         carried = {(s.tensor, s.axis) for s in layer.strips if s.role == "carried"}

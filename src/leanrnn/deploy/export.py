@@ -73,7 +73,9 @@ def export(
     from leanrnn.deploy.metadata import metadata_for
     from leanrnn.deploy.streaming import state_names, traced_stream
     from leanrnn.groups.numbers import check_numbers
+    from leanrnn.groups.wrapped import bare
 
+    model = bare(model)
     target, training = Path(path), model.training
     form, options = format_to_write(target), Options(outputs, fixed, opset)
     check_target(target, ExportError)

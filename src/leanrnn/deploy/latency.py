@@ -153,7 +153,7 @@ def _narrow(model: nn.Module, groups: Groups, widths: Mapping[str, int]) -> nn.M
     """A copy with the first components of every layer."""
     bound = Groups(groups.layers).bind(model)
     bound.remembered = groups.remembered
-    small = copy_model(model).eval()
+    small = copy_model(bound.model).eval()
     cut_(small, bound, bound.keep_mask({name: range(width) for name, width in widths.items()}))
     return small
 

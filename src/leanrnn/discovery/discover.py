@@ -26,6 +26,7 @@ from leanrnn.errors import DiscoveryError, OperatorError
 from leanrnn.groups.data import layer_key
 from leanrnn.groups.groups import Groups, Layer, named_tensors
 from leanrnn.groups.numbers import without_numbers
+from leanrnn.groups.wrapped import bare
 from leanrnn.running.attributes import attribute_tensors
 from leanrnn.running.call import call, leaves
 from leanrnn.running.copies import copy_example
@@ -68,6 +69,7 @@ def discover(
     if scope not in ("recurrent", "all"):
         raise DiscoveryError(f"scope is {scope!r}. Use 'recurrent' or 'all'.")
     check_supported(model, example)
+    model = bare(model)
     tape = _trace(model, example)
     groups = _discovered(tape, model, example, scope, include, exclude, states, prove)
     if not _recurrent(groups):

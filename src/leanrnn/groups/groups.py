@@ -16,6 +16,7 @@ from leanrnn.errors import GroupsError
 from leanrnn.groups.after import cut_layers
 from leanrnn.groups.costs import Costs
 from leanrnn.groups.data import Indices, Layer, Link, Masks, Place, Role, Strip, layer_from_data, layer_to_data
+from leanrnn.groups.wrapped import bare
 
 __all__ = ["Groups", "Indices", "Layer", "Link", "Role", "Strip"]
 
@@ -100,12 +101,12 @@ class Groups:
     def bind(self, model: nn.Module) -> Groups:
         """Make these groups speak of ``model`` (same tensor names and shapes); returns ``self``."""
         self.check(model)
-        self._model = model
+        self._model = bare(model)
         return self
 
     def check(self, model: nn.Module) -> dict[str, Tensor]:
         """The tensors of ``model`` by name; raises if one of these groups has another shape there, or is missing."""
-        tensors = named_tensors(model)
+        tensors = named_tensors(bare(model))
         for layer in self.layers:
             for strip in layer.strips:
                 shape = tuple(tensors[strip.tensor].shape) if strip.tensor in tensors else None

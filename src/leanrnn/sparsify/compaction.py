@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from leanrnn.errors import GroupsError
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups, Indices, index_tensor, named_tensors
+from leanrnn.groups.wrapped import bare
 from leanrnn.layers.states import Former, compose
 from leanrnn.sparsify.optimizers import check_state, replace_parameters_
 from leanrnn.surgery.cut import cut_
@@ -47,8 +48,8 @@ def copy_root(copy: nn.Module, groups: Groups) -> nn.Module:
     """The module inside ``copy`` that has the tensors of the groups: itself, or what it wraps (AveragedModel does)."""
     wanted = {strip.tensor for layer in groups for strip in layer.strips}
     inner = getattr(copy, "module", None)
-    for root in (copy, inner):
-        if isinstance(root, nn.Module) and wanted <= named_tensors(root).keys():
+    for root in (bare(each) for each in (copy, inner) if isinstance(each, nn.Module)):
+        if wanted <= named_tensors(root).keys():
             Groups(groups.layers).bind(root)
             return root
     missing = sorted(wanted - named_tensors(copy).keys())[0]

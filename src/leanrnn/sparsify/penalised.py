@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from leanrnn.errors import GroupsError
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
-from leanrnn.groups.norms import alive
+from leanrnn.groups.keep import choose
 from leanrnn.penalties import PENALTIES, Penalty
 from leanrnn.sparsify.directions import Directions
 from leanrnn.sparsify.optimizers import gradient_amounts, parameters_of, proximal_amounts
@@ -85,7 +85,7 @@ class Penalised(Way):
         self.penalty.cut_(masks)
 
     def left_over(self) -> str:
-        dead = {name: int((~mask).sum()) for name, mask in alive(self.groups).items()}
+        dead = {name: int((~mask).sum()) for name, mask in choose(self.groups).items()}
         told = ", ".join(f"{count} in {name}" for name, count in dead.items() if count)
         return told and (
             f"dead components are still in the model: {told}. From now on nothing keeps them at zero. Call compact() "

@@ -14,6 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from leanrnn.errors import CheckpointError
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
+from leanrnn.groups.wrapped import bare
 from leanrnn.sparsify.compaction import copy_root, cut_everywhere_
 from leanrnn.sparsify.optimizers import unwrapped
 
@@ -62,7 +63,7 @@ def resumable(
             cut_everywhere_(groups, masks, copies, optimizers)
             groups.layers = groups.cut(masks)
 
-    handle: RemovableHandle = model.register_load_state_dict_pre_hook(before)  # type: ignore[no-untyped-call]
+    handle: RemovableHandle = bare(model).register_load_state_dict_pre_hook(before)  # type: ignore[no-untyped-call]
     return handle
 
 

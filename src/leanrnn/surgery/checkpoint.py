@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from leanrnn.environment import check_target
 from leanrnn.errors import CheckpointError, GroupsError
 from leanrnn.groups.groups import named_tensors
 from leanrnn.groups.numbers import check_numbers
+from leanrnn.groups.wrapped import bare, plain_name
 from leanrnn.running.attributes import set_attribute
 from leanrnn.surgery.cut import cut_held_, cut_tensors_
 from leanrnn.surgery.plan import Plan, set_plan, whole_plan
@@ -39,11 +41,11 @@ def save(model: nn.Module, path: str | os.PathLike[str], about: Mapping[str, Any
 
     ``about`` is plain data of yours to keep with it, such as what the factory has to know.
     """
-    target = Path(path)
+    target, model = Path(path), bare(model)
     check_target(target, CheckpointError)
     check_numbers(model, CheckpointError)
     tensors, same = _distinct(model)
-    plan = whole_plan(model).to_json()
+    plan = whole_plan(model).renamed(partial(plain_name, model)).to_json()
     try:
         header = {_KEY: json.dumps({"format": FORMAT, "same": same, "plan": plan, "about": about or {}})}
     except (TypeError, ValueError) as error:
@@ -68,7 +70,11 @@ def load(path: str | os.PathLike[str], factory: Callable[[], nn.Module]) -> nn.M
     foreign or newer file from each other.
     """
     tensors, same, plan = _read(Path(path))
-    model = _made(factory)
+    whole = _made(factory)
+    model = bare(whole)
+    own = _own_names(model)
+    tensors = {own(name): tensor for name, tensor in tensors.items()}
+    same, plan = {own(name): own(first) for name, first in same.items()}, plan.renamed(own)
     _check_factory(model, plan, path)
     try:
         _apply(model, plan)
@@ -77,7 +83,19 @@ def load(path: str | os.PathLike[str], factory: Callable[[], nn.Module]) -> nn.M
             f"{path} cannot be rebuilt from {type(model).__name__}: {error}. Pass the constructor of the dense model."
         ) from error
     _fill(model, {**tensors, **{name: tensors[first] for name, first in same.items()}}, path)
-    return model
+    return whole
+
+
+def _own_names(model: nn.Module) -> Callable[[str], str]:
+    """What a name of a file is in this model, which may be wrapped in other ways than the model that was saved."""
+    names = [*model.state_dict(), *(name for name, _ in model.named_modules(remove_duplicate=False))]
+    own: dict[str, str] = {plain_name(model, name): name for name in names}
+
+    def find(name: str) -> str:
+        plain = name.replace("_orig_mod.", "")  # as files had it before names were made plain
+        return own.get(name, own.get(plain, plain))
+
+    return find
 
 
 def _made(factory: Callable[[], nn.Module]) -> nn.Module:
@@ -116,7 +134,8 @@ def _distinct(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
     tensors: dict[str, Tensor] = {}
     same: dict[str, str] = {}
     first: dict[tuple[Any, ...], str] = {}
-    for name, tensor in model.state_dict().items():
+    for full, tensor in model.state_dict().items():
+        name = plain_name(model, full)
         if not isinstance(tensor, Tensor):
             raise CheckpointError(f"{name} in the state of the model is no tensor. Save it apart from the model.")
         place = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from leanrnn.groups.data import Place
+from leanrnn.groups.wrapped import bare
 
 __all__ = ["Plan", "Remembered", "plan_of", "set_plan", "whole_plan"]
 
@@ -72,12 +73,16 @@ class Plan:
 
     def under(self, name: str) -> Plan:
         """This plan as one of a model that holds the cut model as its module ``name``."""
+        return self.renamed(lambda inner: f"{name}.{inner}".rstrip("."))
+
+    def renamed(self, new: Callable[[str], str]) -> Plan:
+        """This plan with other names for layers, tensors and modules."""
         return Plan(
-            {f"{name}.{layer}": kept for layer, kept in self.layers.items()},
-            {(f"{name}.{tensor}", axis): kept for (tensor, axis), kept in self.cuts.items()},
-            {(f"{name}.{tensor}", axis): length for (tensor, axis), length in self.lengths.items()},
-            {(f"{name}.{owner}".rstrip("."), path): n for (owner, path), n in self.numbers.items()},
-            {(f"{name}.{owner}".rstrip("."), path): kept for (owner, path), kept in self.held.items()},
+            {new(layer): kept for layer, kept in self.layers.items()},
+            {(new(tensor), axis): kept for (tensor, axis), kept in self.cuts.items()},
+            {(new(tensor), axis): length for (tensor, axis), length in self.lengths.items()},
+            {(new(owner), path): number for (owner, path), number in self.numbers.items()},
+            {(new(owner), path): kept for (owner, path), kept in self.held.items()},
             self.plain,
         )
 
@@ -112,7 +117,7 @@ class Plan:
 
 def plan_of(model: nn.Module) -> Plan | None:
     """What was cut out of ``model`` so far, or None if nothing was."""
-    found = vars(model).get(_ATTRIBUTE)
+    found = vars(bare(model)).get(_ATTRIBUTE)
     return found if isinstance(found, Plan) else None
 
 

@@ -19,6 +19,7 @@ from leanrnn.groups.limits import Limits
 from leanrnn.groups.norms import group_norms, norm_shares
 from leanrnn.groups.numbers import check_numbers
 from leanrnn.groups.within import keep_within
+from leanrnn.groups.wrapped import bare, wrapped_like
 from leanrnn.running.copies import copy_model
 from leanrnn.running.user_line import user_line
 from leanrnn.surgery.cut import cut_
@@ -67,6 +68,7 @@ def shrink(
         example: the inputs to compare on; those of ``discover`` if left out.
     """
     check_numbers(model, ShrinkError)
+    whole, model = model, bare(model)
     bound = Groups(groups.layers).bind(model)
     bound.remembered = groups.remembered
     if budget is None and scores is not None:
@@ -86,11 +88,11 @@ def shrink(
     if not verify:
         small = copy_model(model)
         cut_(small, bound, masks)
-        return small
+        return wrapped_like(whole, small)
     if example is None:
         raise ShrinkError("there is no example to compare the models on. Pass example=, or verify=False.")
     try:
-        return cut_copy(model, bound, masks, example)[0]
+        return wrapped_like(whole, cut_copy(model, bound, masks, example)[0])
     except LeanRNNError:
         raise
     except Exception as error:
