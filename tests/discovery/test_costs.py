@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 import leanrnn
 import tests.support.families_heads  # registers more families
-import tests.support.families_more  # noqa: F401
+import tests.support.families_more
+import tests.support.families_newer  # noqa: F401
 from leanrnn.cost import mult_adds
 from leanrnn.layers.recurrent import widths_of
 from leanrnn.running.steps import Steps

@@ -8,7 +8,8 @@ from torch._subclasses import FakeTensorMode
 
 import leanrnn
 import tests.support.families_heads  # registers more families
-import tests.support.families_more  # noqa: F401
+import tests.support.families_more
+import tests.support.families_newer  # noqa: F401
 from leanrnn.discovery.labels import Factor, Value
 from leanrnn.discovery.rules import Call, find
 from leanrnn.discovery.ties import Ties

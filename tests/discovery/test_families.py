@@ -7,7 +7,8 @@ from torch.utils import _pytree as pytree
 
 import leanrnn
 import tests.support.families_heads  # registers more families
-import tests.support.families_more  # noqa: F401
+import tests.support.families_more
+import tests.support.families_newer  # noqa: F401
 from leanrnn.running.compare import difference, run
 from leanrnn.running.copies import copy_model
 from tests.support.families import FAMILIES

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import leanrnn
+import tests.support.families_newer  # noqa: F401  (registers more families)
 from leanrnn.errors import UnsupportedModelError
 from tests.discovery.test_corners import cut, x
-from tests.support.families import Run
+from tests.support.families import FAMILIES, Run
 
 
 def head(m: Any, x: Tensor) -> Tensor:
@@ -208,3 +209,34 @@ def test_states_spread_chosen_and_reversed(forward: Any) -> None:
 def test_attention_over_its_own_past() -> None:
     model = Run(past, cell=nn.GRUCell(5, 6), score=nn.Linear(6, 1), head=nn.Linear(6, 3))
     assert cut(model, x(), {"cell": [0, 3, 4]}).cell.hidden_size == 3
+
+
+class Rotating(nn.Module):
+    """A linear recurrence of complex numbers that keeps its complex state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decay, self.inward = nn.Parameter(torch.rand(6)), nn.Parameter(torch.randn(6, 5, dtype=torch.cdouble))
+        self.outward, self.state = (
+            nn.Parameter(torch.randn(3, 6, dtype=torch.cdouble)),
+            torch.zeros(6, dtype=torch.cdouble),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        outs = []
+        for step in x[:, 0]:
+            self.state = torch.polar(self.decay, self.decay) * self.state + self.inward @ step.to(self.inward.dtype)
+            outs.append((self.outward @ self.state).real)
+        self.state = torch.zeros_like(self.state)
+        return torch.stack(outs)
+
+
+def test_complex_state_kept_on_the_module_is_cut_along() -> None:
+    small = cut(Rotating().double(), x(), {"inward": [0, 2, 3]})
+    assert small.state.shape == (3,) and small.state.is_complex()
+
+
+def test_heads_of_weights_and_what_they_multiply_are_one_width_without_a_trial() -> None:
+    family = FAMILIES["gates_of_block_diagonal_weights"]()
+    groups = leanrnn.discover(family.model, family.example, prove=False)
+    assert groups.widths == family.widths and groups.pinned == [("write", "has a single component")]

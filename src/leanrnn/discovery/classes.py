@@ -42,7 +42,7 @@ def solve(found: Propagation, pins: Sequence[tuple[Labels, str]]) -> Classes:
     of = _components(ties.count, left, right)
     # What ties one block may decide another (an axis that is split twice), so ask again until nothing is added.
     for _ in range(8):
-        more = [pair for block in ties.blocks for pair in _decide(block, of)]
+        more = [pair for block in ties.blocks for pair in _decide(block, of)] + _same_derived(found, of)
         if not more:
             break
         left += [a for a, _ in more]
@@ -90,6 +90,31 @@ def _decide(block: Labels, of: Labels) -> list[tuple[Labels, Labels]]:
     flat = _rows(block, axis)
     first = np.broadcast_to(flat[:, :1], flat.shape)
     return [(first.reshape(-1), flat.reshape(-1))]
+
+
+def _same_derived(found: Propagation, of: Labels) -> list[tuple[Labels, Labels]]:
+    """Two widths that take along the same flattened indices are one: a slice that is gone is gone for both."""
+    # Weights of heads, (H, in, out): their results, flattened, meet the data that they read, flattened as (H, in). An
+    # index of `in` takes (h, in) along for every h; `out` takes the same, so neither can leave without the other.
+    first: dict[bytes, int] = {}
+    pairs: list[tuple[int, int]] = []
+    seen = set[bytes]()
+    for a, b, _ in found.ties.implied:
+        both = np.unique(np.stack([of[a].reshape(-1), of[b].reshape(-1)]), axis=1)
+        if both.tobytes() in seen:  # the same operator at every step
+            continue
+        seen.add(both.tobytes())
+        owners, starts = np.unique(both[0], return_index=True)
+        for owner, derived in zip(owners.tolist(), np.split(both[1], starts[1:]), strict=True):
+            other = first.setdefault(derived.tobytes(), owner)
+            if other != owner:
+                pairs.append((owner, other))
+    if not pairs:
+        return []
+    # One label of a class stands for all.
+    classes, labels = np.unique(of, return_index=True)
+    left, right = (labels[np.searchsorted(classes, np.array(side, np.int64))] for side in zip(*pairs, strict=True))
+    return [(left, right)]
 
 
 def _rows(block: Labels, axis: int) -> Labels:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import permutations
 
 import numpy as np
 
-from leanrnn.discovery.labels import Factor, Flags, Labels, Value, expand_to, simplify
+from leanrnn.discovery.labels import Factor, Flags, Value, expand_to, simplify
 from leanrnn.discovery.ties import Ties
 
 __all__ = ["Combine", "unify"]
@@ -45,8 +46,8 @@ def _unify_cluster(
     rows: list[dict[int, Factor]] = [{} for _ in range(most)]
     derived: dict[int, Factor] = {}
     for i, factors in by_operand.items():
-        if len(factors) == most and all(_alike(a, b) for a, b in zip(owners, factors, strict=True)):
-            for row, factor in zip(rows, factors, strict=True):
+        if matched := _in_order_of(owners, factors):
+            for row, factor in zip(rows, matched, strict=True):
                 row[i] = factor
         elif len(factors) == 1:
             # One operand is a flattened product of widths, the other (the columns of a weight) has a label per pair.
@@ -63,22 +64,21 @@ def _unify_cluster(
     return [factor for factor in tied if factor is not None]
 
 
+def _in_order_of(owners: Sequence[Factor], factors: Sequence[Factor]) -> Sequence[Factor] | None:
+    """The factors, each at the place of the owner that it repeats like; nothing if they do not fit."""
+    if len(factors) != len(owners):
+        return None
+    orders = permutations(factors) if len(factors) < 4 else [tuple(factors)]
+    return next((o for o in orders if all(_alike(a, b) for a, b in zip(owners, o, strict=True))), None)
+
+
 def _alike(a: Factor, b: Factor) -> bool:
-    """Whether two factors of a flattened product repeat in the same pattern (always, for plain factors)."""
+    """Whether two factors of a flattened product repeat in the same pattern (always, for plain factors), or one of them
+    has several patterns of the other: gates of heads laid side by side, each with labels of its own or all alike."""
     if a is b or a.labels.ndim > 1 or b.labels.ndim > 1 or a.labels.shape != b.labels.shape:
         return True
-    if np.array_equal(a.labels, b.labels):
-        return True
-    return np.array_equal(_pattern(a.labels), _pattern(b.labels)) or _distinct(a.labels) or _distinct(b.labels)
-
-
-def _distinct(labels: Labels) -> bool:
-    return len(np.unique(labels)) == len(labels)
-
-
-def _pattern(labels: Labels) -> Labels:
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return first[inverse]
+    pairs = len(np.unique(np.stack([a.labels, b.labels]), axis=1)[0])
+    return pairs == max(len(np.unique(a.labels)), len(np.unique(b.labels)))
 
 
 def _tie_row(

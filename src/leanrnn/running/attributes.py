@@ -48,8 +48,8 @@ def attribute_tensors(model: nn.Module) -> dict[Place, Tensor]:
         (name, path): leaf
         for name, module in model.named_modules()
         for path, leaf in leaves_of(module)
-        if isinstance(leaf, Tensor) and not isinstance(leaf, nn.Parameter) and leaf.is_floating_point()
-        if leaf.dim() and leaf.numel()
+        if isinstance(leaf, Tensor) and not isinstance(leaf, nn.Parameter) and leaf.dim() and leaf.numel()
+        if leaf.is_floating_point() or leaf.is_complex()
     }
 
 

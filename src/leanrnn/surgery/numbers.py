@@ -68,12 +68,18 @@ def _search(model: nn.Module, options: Mapping[Place, list[Source]], masks: Mask
         if not trials:
             return None
         scores = [_progress(model, trial, masks, check) for trial in trials]
-        best = max(range(len(trials)), key=scores.__getitem__)
+        # Heads times their size is halved by either; the number that is a width is likelier than a multiple of one.
+        best = max(range(len(trials)), key=lambda i: (scores[i], -_parts(trials[i])))
         if scores[best] <= reached:
             return None
         choice, reached = trials[best], scores[best]
         if reached == math.inf:
             return choice
+
+
+def _parts(choice: Choice) -> int:
+    """Of how many widths the numbers are made."""
+    return sum(len(of) for of, _ in choice.values())
 
 
 def _read(model: nn.Module, places: Collection[Place], choice: Choice, masks: Masks, check: Check) -> list[Place]:
