@@ -109,3 +109,39 @@ def matrix_state_of_heads() -> Family:
     parts = {"one": MatrixState(3, 6), "two": MatrixState(3, 6)}
     model = Run(forward, inward=nn.Linear(5, 18), head=nn.Linear(18, 2), **parts)
     return Family(model, _x(), {"one.r": 3, "two.r": 3})
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+@family
+def attention_scaled_by_the_size_of_a_head() -> Family:
+    """The root of its size has to stay, so whole heads leave."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        y = _split(m.rnn(x)[0], m.heads)
+        scores = (y @ y.mT / y.size(-1) ** 0.5).softmax(-1)
+        return m.head((scores @ y).transpose(1, 2).flatten(2))
+
+    model = Run(forward, rnn=nn.LSTM(5, 12, batch_first=True), head=nn.Linear(12, 2))
+    model.heads = 3
+    return Family(model, _x(), {"rnn.l0": 3})
+
+
+@family
+def matrix_memory_over_all_pairs_of_steps() -> Family:
+    """xLSTM's matrix memory in its parallel form: projections in blocks, a gate for each head, its decay over time."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        inner = m.up(x)
+        blocks = inner.unflatten(-1, (m.q.shape[0], -1))
+        q, k, v = (torch.einsum("bthd,hod->btho", blocks, w).flatten(2) for w in (m.q, m.k, m.v))
+        decay = F.logsigmoid(m.forget(torch.cat([q, k, v], -1))).mT.cumsum(-1)
+        kept = torch.exp((decay.unsqueeze(-1) - decay.unsqueeze(-2)).tril())
+        q, k, v = (_split(each, decay.size(1)) for each in (q, k, v))
+        return m.head((((q @ k.mT / k.size(-1) ** 0.5) * kept).tril() @ v).transpose(1, 2).flatten(2) * F.silu(inner))
+
+    model = Run(forward, up=nn.Linear(5, 12), forget=nn.Linear(36, 3), head=nn.Linear(12, 2))
+    model.q, model.k, model.v = (nn.Parameter(torch.randn(6, 2, 2)) for _ in range(3))
+    return Family(model, _x(), {"forget": 3})

@@ -43,6 +43,12 @@ def contract(
     ties.products.append(Product(ties.here, often, tuple(space), merged))
     factors = []
     for factor in merged:
+        if factor.main & summed and factor.main - summed:
+            ties.split = True
+        if factor.main & summed and factor.main - summed and ties.heads:
+            whole = ties.collapse(factor, [a for a in factor.axes if a in summed])
+            factors += [whole] if whole is not None else []
+            continue
         if factor.main & summed:
             reason = "is summed over with what is not zero when the component is"
             ties.need_zero(factor.labels, factor.zero, reason)

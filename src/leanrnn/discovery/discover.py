@@ -141,7 +141,7 @@ def _discovered(
 
     groups, layers = attempt(PLAIN)
     reading = groups.reading
-    if groups.failed:
+    if groups.failed or (groups.pinned and solved[reading][0].ties.split):
         groups, layers = best_reading(groups, layers, attempt)
         pinned = {name for name, _ in groups.pinned}
         failed = [la for la in layers if la.name in pinned]

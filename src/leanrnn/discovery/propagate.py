@@ -60,7 +60,7 @@ class Propagation:
 class _Reader:
     def __init__(self, tape: Tape, weights: set[int], how: Reading, states: Mapping[int, int]) -> None:
         self.tape, self.weights, self.how, self.states = tape, weights, how, states
-        self.result = Propagation(tape, Ties())
+        self.result = Propagation(tape, Ties(heads=how.heads))
         self.sums = sums_of(tape)
         self._idle: set[int] = set()
         self.result.masks, self.result.sums = self.sums.masks, frozenset(self.sums.reads)

@@ -20,6 +20,8 @@ class Reading:
     """A fresh tensor of zeros or ones is as wide as what it meets: code makes it from a number that will follow."""
     everything: bool = False
     """Operators whose result is thrown away count too: they still run in the smaller model."""
+    heads: bool = False
+    """Of an axis split into heads whole heads leave, and no places in them."""
 
 
 PLAIN = Reading("from the operators that lead to a result")
@@ -32,6 +34,8 @@ READINGS = (
     Reading("from all operators, also those whose result is thrown away", everything=True),
     # Both in one model.
     Reading("from all operators, fresh zeros and ones as wide as what they meet", constants=True, everything=True),
+    # Attention, and states that are matrices, scaled by the root of the size of a head: that has to stay.
+    Reading("from the operators that lead to a result, whole heads where an axis is split into them", heads=True),
 )
 """From the plainest on, as they are tried; each is there because some model shrinks under no other."""
 
@@ -62,4 +66,4 @@ def _offered(groups: Groups) -> tuple[int, int, bool]:
         if strip.role == "weight" and not strip.reader
         for position in strip.positions.tolist()
     }
-    return len(rows), sum(layer.width for layer in groups), not groups.failed
+    return len(rows), sum(layer.width for layer in groups), bool(rows) and not groups.failed

@@ -35,6 +35,10 @@ class Product:
 class Ties:
     """Everything collected in one pass; ``here`` is the operator being read and tags what it says."""
 
+    heads: bool = False
+    """Whether whole heads leave, where a split axis is summed over along one of its parts, and not places in them."""
+    split: bool = False
+    """Whether there was such a sum."""
     here: int = -1
     count: int = 0
     tied: list[tuple[Labels, Labels, int]] = field(default_factory=list)

@@ -49,6 +49,8 @@ def _unify_cluster(
         if matched := _in_order_of(owners, factors):
             for row, factor in zip(rows, matched, strict=True):
                 row[i] = factor
+        elif len(factors) == 1 and len(near := [k for k, o in enumerate(owners) if o.main & factors[0].main]) == 1:
+            rows[near[0]][i] = factors[0]
         elif len(factors) == 1:
             # One operand is a flattened product of widths, the other (the columns of a weight) has a label per pair.
             # These follow both widths; tied to both, they would tie every index of one to every index of the other.
