@@ -43,7 +43,7 @@ def _xlstm(**blocks: Any) -> Built:
             "The model's code",
             "`if torch.all(n == 0.0)` (`xlstm/blocks/slstm/src/vanilla/slstm.py:25`) asks all units at once. Behind it "
             "their output goes through a group norm into a residual sum, whose norms see it: `weight_proxy` of "
-            "`xlstm/components/ln.py` is `1.0 + self.weight`, so a unit whose weights are zero is not zero behind them.",
+            "`xlstm/components/ln.py` is `1.0 + self.weight`, so a unit of zero weights is not zero behind them.",
         ),
     ),
 )
