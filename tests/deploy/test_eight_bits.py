@@ -55,6 +55,22 @@ def test_heads_of_every_kind_square_and_not(tmp_path, head, outputs):
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["m.int8.onnx", "m.onnx"]
 
 
+class Tied(nn.Module):
+    """The embedding is the output's weight too: a Gather and a Gemm read one matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.rnn, self.bias = nn.Embedding(30, 6), nn.LSTM(6, 6), nn.Parameter(torch.zeros(30))
+
+    def forward(self, words):
+        return nn.functional.linear(self.rnn(self.words(words))[0].flatten(0, 1), self.words.weight, self.bias)
+
+
+def test_an_embedding_that_is_tied_to_the_output(tmp_path):
+    small = in_eight_bits(tmp_path, Tied(), torch.arange(30).view(5, 6))
+    assert 0 < small.difference < 0.1
+
+
 @pytest.mark.parametrize(("cls", "outputs"), [(nn.LSTM, 16), (nn.LSTM, 5), (nn.GRU, 5), (nn.RNN, 5)])
 def test_two_inputs_and_two_layers_on_top(tmp_path, cls, outputs):
     example = torch.randn(5, 3, 6), torch.randn(4, 3, 6)

@@ -34,8 +34,11 @@ def with_values(capture: Callable[[], ExportedProgram]) -> ExportedProgram:
     try:
         return capture()
     except GuardOnDataDependentSymNode as error:
-        with _numbers():
-            exported = capture()
+        try:
+            with _numbers():
+                exported = capture()
+        except Exception:  # of an operator whose shapes torch has wrong
+            raise error from None
         if _decided_by_input(exported):
             raise error
         _forget(exported)

@@ -43,9 +43,9 @@ def _prepare(source: Path, target: Path) -> None:
     model = onnx.load(str(source))
     to_steps(model)
     _own_weights(model)
+    _turn_gemms(onnx, model)
     for graph in _graphs(model.graph):
-        # The quantiser turns the weights of a Gemm round, and stumbles over what was said of their shape before.
-        del graph.value_info[:]
+        del graph.value_info[:]  # of shapes that are others now
     onnx.save(model, str(target))
 
 
@@ -61,6 +61,36 @@ def _own_weights(model: Any) -> None:
                 model.graph.initializer.add().CopyFrom(weights[name])
                 model.graph.initializer[-1].name = node.input[place]
             used.add(name)
+
+
+def _turn_gemms(onnx: Any, model: Any) -> None:
+    """A Gemm becomes a MatMul and an Add. The quantiser would do so too, but turns round the weight itself that others
+    may read: an embedding that is tied to the output, or the same layer in the next step."""
+    weights, turned = {each.name: each for each in model.graph.initializer}, dict[str, str]()
+    for graph in _graphs(model.graph):
+        nodes = [part for node in graph.node for part in _turned(onnx, node, weights, turned)]
+        del graph.node[:]
+        graph.node.extend(nodes)
+    for name, other in turned.items():
+        values = np.ascontiguousarray(onnx.numpy_helper.to_array(weights[name]).T)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, other))
+    read = {name for node in nodes_of(model.graph) for name in node.input} | {each.name for each in model.graph.output}
+    for name in turned.keys() - read:
+        model.graph.initializer.remove(weights[name])
+
+
+def _turned(onnx: Any, node: Any, weights: dict[str, Any], turned: dict[str, str]) -> list[Any]:
+    """What takes the place of a node; ``turned`` learns which weights are needed the other way round."""
+    options = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    scaled = options.get("alpha", 1) != 1 or options.get("beta", 1) != 1 or options.get("transA", 0)
+    if node.op_type != "Gemm" or node.input[1] not in weights or scaled:
+        return [node]
+    x, weight, *bias = node.input
+    if options.get("transB", 0):
+        weight = turned.setdefault(weight, f"{weight}/turned")
+    product = f"{node.output[0]}/product" if bias else node.output[0]
+    parts = [onnx.helper.make_node("MatMul", [x, weight], [product], f"{node.name}/MatMul")]
+    return parts + [onnx.helper.make_node("Add", [product, each], node.output, f"{node.name}/Add") for each in bias]
 
 
 def store_in_bytes(source: Path, target: Path, kinds: Iterable[str] = (*RECURRENT, *LINEAR)) -> None:
