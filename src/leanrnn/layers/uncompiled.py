@@ -26,7 +26,8 @@ def uncompiled(forward: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(forward)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         # Without the compiler there is nothing to skip, and importing it takes as long as importing the rest of torch.
-        if "torch._dynamo" not in sys.modules:
+        # An export has to look inside: there nobody asks for gradients.
+        if "torch._dynamo" not in sys.modules or torch.compiler.is_exporting():
             return forward(*args, **kwargs)
         if not skipped:
             skipped.append(torch.compiler.disable(forward))  # type: ignore[no-untyped-call]
