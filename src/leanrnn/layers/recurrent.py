@@ -158,7 +158,7 @@ class Recurrent(nn.RNNBase):
     def _returned(self, last: list[tuple[Tensor, ...]], batched: bool, back: Tensor | None) -> Any:
         found: list[Tensor | States] = []
         for states in zip(*last, strict=True):
-            # Lists, no generators: torch's compiler, which reads this for an export, does not know all that they can do.
+            # Lists, no generators: the compiler, which reads this for a strict export, does not know all they can do.
             states = tuple([s if back is None else s.index_select(1, back) for s in states])
             states = states if batched else tuple([s.squeeze(1) for s in states])
             equal = len({s.size(-1) for s in states}) == 1
