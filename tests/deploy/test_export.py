@@ -147,12 +147,10 @@ def test_cells_through_scan(tmp_path):
     assert "Scan" in kinds(written.path) and written.nodes < 10
 
 
-def test_a_loop_in_python_is_told(tmp_path):
-    with pytest.raises(ExportError, match="any length along axis 0 of x, but its graph only 4"):
-        leanrnn.export(Cell(looped=True), torch.randn(4, 3, 5), tmp_path / "m.onnx")
-    assert list(tmp_path.iterdir()) == []
-    written = leanrnn.export(Cell(looped=True), torch.randn(4, 3, 5), tmp_path / "m.onnx", fixed=True)
-    assert written.inputs == {"x": (4, "length", 5)}
+def test_a_loop_that_knows_its_step_is_fixed_and_told(tmp_path):
+    written = leanrnn.export(Cell(looped=True), torch.randn(4, 3, 5), tmp_path / "m.onnx")
+    assert written.inputs == {"x": (4, "length", 5)} and written.fixed == {"time": 4}
+    assert leanrnn.deploy.metadata_of(written.path)["fixed"] == {"time": 4}
 
 
 class Odd(nn.Module):

@@ -37,5 +37,5 @@ def test_numbers_that_say_no_more_than_a_size(tmp_path, how):
 
 @pytest.mark.parametrize("how", ["branch", "number"])
 def test_branches_that_an_input_decides(tmp_path, how):
-    with pytest.raises(ExportError, match=r"(?s)data-dependent.*test_values.py"):
+    with pytest.raises(ExportError, match=r"test_values.py.* depends on values that only a run knows"):
         leanrnn.export(Reads(how), (torch.randn(3, 5, 4), torch.tensor([5, 2, 4])), tmp_path / "m.onnx")

@@ -132,8 +132,6 @@ class Export:
     """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
     example: str | None = None
     """Inputs, if that function returns a model alone, such as "1,35:int64"."""
-    fixed: bool = False
-    """Allow lengths to be fixed in the file, as a loop over the steps in Python does."""
     json: bool = False
     """Print what was written as JSON."""
 
@@ -151,9 +149,7 @@ class Export:
             written = task_of(leanrnn.about(path)).export(path, self.out, steps=self.steps, opset=self.opset)
         else:
             model, example = Given(self.source, self.factory, self.example).model()
-            written = leanrnn.export(
-                model, example, self.out, about=leanrnn.about(path), fixed=self.fixed, opset=self.opset
-            )
+            written = leanrnn.export(model, example, self.out, about=leanrnn.about(path), opset=self.opset)
         if self.json:
             print_json(asdict(written) | {"path": str(written.path)})
             return
@@ -162,6 +158,8 @@ class Export:
         print(f"outputs: {', '.join(written.outputs)}")
         if written.states:
             print(f"states to feed on: {', '.join(f'{out} as {name}' for name, out in written.states.items())}")
+        if written.fixed:
+            print(f"fixed, as in the example: {', '.join(f'{name} {size}' for name, size in written.fixed.items())}")
         print(f"{self.out} has {written.nodes} nodes and differs by {written.difference:.1e} at lengths never traced.")
         if note := FORMATS[self.out.suffix].note:
             print(note)

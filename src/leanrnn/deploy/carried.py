@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from leanrnn.deploy.program import tensors_of
+from leanrnn.deploy.containers import tensors_of, with_tensors
 from leanrnn.errors import ExportError
 from leanrnn.running.call import arguments, call, leaves, positional
 from leanrnn.running.copies import copy_example
@@ -36,7 +36,7 @@ class Carried:
 def carried(model: nn.Module, example: Any, states: Asked) -> Carried:
     """Pairs of inputs and returned values: as asked for, or those that are alike."""
     # h and c may begin as the same zeros, which a trace would take for one input.
-    example = pytree.tree_map_only(Tensor, lambda tensor: tensor.detach().clone(), example)
+    example = with_tensors(example, [tensor.detach().clone() for tensor in tensors_of(example)])
     if isinstance(example, Steps):
         return _filled(model, example.example, example.feed)
     if states is None:
@@ -98,7 +98,7 @@ def places_of(model: nn.Module, found: Carried) -> tuple[tuple[int, int], ...]:
     if result is None or not found.feed:
         return ()
     into = {id(tensor): i for i, tensor in enumerate(tensors_of(example))}
-    out = {id(tensor): i for i, tensor in enumerate(leaves(result))}
+    out = {id(tensor): i for i, tensor in enumerate(tensors_of(result))}
     given = _given(example)
     pairs = [pair for key, path in found.feed for pair in _aligned(given[key], value_at(result, path))]
     return tuple((into[id(a)], out[id(b)]) for a, b in pairs)
@@ -112,7 +112,7 @@ def _given(example: Any) -> dict[Key, Any]:
 def _aligned(given: Any, returned: Any) -> list[tuple[Tensor, Tensor]]:
     if isinstance(given, Mapping) and isinstance(returned, Mapping) and given.keys() == returned.keys():
         return [pair for key in given for pair in _aligned(given[key], returned[key])]
-    a, b = leaves(given), leaves(returned)
+    a, b = tensors_of(given), tensors_of(returned)
     if [t.shape for t in a] != [t.shape for t in b]:
         shapes = [" and ".join(str(tuple(t.shape)) for t in each) or "no tensor" for each in (a, b)]
         raise ExportError(f"a state goes in as {shapes[0]} and comes out as {shapes[1]}. Name another one in states.")

@@ -2,134 +2,64 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+from torch import Tensor
 
+from leanrnn.deploy.containers import tensors_of
 from leanrnn.deploy.formats.base import Runner
 from leanrnn.deploy.libraries import in_short
-from leanrnn.deploy.program import Program, tensors_of
+from leanrnn.deploy.variants import Variant
 from leanrnn.errors import ExportError
-from leanrnn.running.call import call, leaves
 from leanrnn.running.copies import copy_example
-from leanrnn.running.quiet import quiet
 
-__all__ = ["TOLERANCE", "check", "variants"]
+__all__ = ["TOLERANCE", "OtherLengthsError", "check"]
 
 TOLERANCE = 1e-4
 """How far numbers of single precision may be apart, relative to the largest of an output."""
-SIZES = ((1, 2, 7), (2, 3, 11), (5, 1, 4))
-"""Lengths of the first, second, third ... axis in every variant, besides the traced ones."""
 
 
-def check(run: Runner, model: nn.Module, program: Program, outputs: Sequence[str]) -> float:
+class OtherLengthsError(ExportError):
+    """The file is right at the lengths of the example, and not at others."""
+
+
+def check(run: Runner, variants: Sequence[Variant], outputs: Sequence[str]) -> float:
     """The largest difference over all variants; an error if it is too large."""
     worst = 0.0
-    for sizes, example, expected in _answered(model, program):
-        lengths = ", ".join(f"{name} {size}" for name, size in sizes.items()) or "the example"
+    for variant in variants:
+        lengths = ", ".join(f"{name} {size}" for name, size in variant.sizes.items()) or "the example"
+        kind = OtherLengthsError if variant.sizes else ExportError
         try:
-            found = run(tensors_of(copy_example(example)))
+            found = run(tensors_of(copy_example(variant.example)))
         except Exception as error:
-            raise ExportError(f"the written file does not run with {lengths}: {in_short(error)}") from error
-        for name, a, b in zip(outputs, expected, found, strict=True):
-            worst = max(worst, _compare(name, a, b, lengths))
+            raise kind(f"the written file does not run with {lengths}: {in_short(error)}. No file was kept.") from error
+        if len(found) != len(outputs):
+            raise kind(f"the written file gives {len(found)} tensors, the model {len(outputs)}. No file was kept.")
+        for name, a, b in zip(outputs, variant.answer, found, strict=True):
+            if apart := _apart(name, a.detach().cpu(), b):
+                raise kind(f"with {lengths}, {apart}. No file was kept.")
+            worst = max(worst, _difference(a.detach().cpu(), b))
     return worst
 
 
-def _answered(model: nn.Module, program: Program) -> Iterator[tuple[dict[str, int], Any, list[Tensor]]]:
-    """Variants with what the model answers. Where a length is too short for it, as for a wide convolution, it is one
-    beyond that of the example."""
-    beyond = variants(program, longer=True)
-    for sizes, example in variants(program):
-        other = next(beyond)
-        try:
-            yield sizes, example, _answer(model, example)
-        except ExportError:
-            if not sizes:
-                raise
-            yield *other, _answer(model, other[1])
-
-
-def _answer(model: nn.Module, example: Any) -> list[Tensor]:
-    try:
-        with quiet(model), torch.no_grad():
-            return leaves(call(model, copy_example(example)))
-    except Exception as error:
-        raise ExportError(
-            f"the model itself does not run at other lengths than the example's: {in_short(error)}"
-        ) from error
-
-
-def variants(program: Program, longer: bool = False) -> Iterator[tuple[dict[str, int], Any]]:
-    """Inputs of other lengths, made of the numbers of the example; the example itself comes first. ``longer`` adds the
-    lengths of the example to them."""
-    yield {}, program.example
-    generator = torch.Generator().manual_seed(0)
-    leaves_, structure = pytree.tree_flatten(program.example)
-    for choice in SIZES if program.axes else ():
-        sizes = {name: choice[i % len(choice)] + i // len(choice) for i, name in enumerate(program.axes)}
-        sizes = {name: size + (_traced(program, name) if longer else 0) for name, size in sizes.items()}
-        shapes, names = iter(program.inputs.values()), iter(program.inputs)
-        yield (
-            sizes,
-            pytree.tree_unflatten(
-                [
-                    _resized(leaf, next(shapes), sizes, next(names) in program.lengths, generator)
-                    if isinstance(leaf, Tensor)
-                    else leaf
-                    for leaf in leaves_
-                ],
-                structure,
-            ),
-        )
-
-
-def _traced(program: Program, name: str) -> int:
-    """How long an axis is in the example."""
-    shapes = zip(program.inputs.values(), tensors_of(program.example), strict=True)
-    return next((t.size(shape.index(name)) for shape, t in shapes if name in shape), 0)
-
-
-def _resized(
-    tensor: Tensor, shape: tuple[str | int, ...], sizes: Mapping[str, int], lengths: bool, generator: torch.Generator
-) -> Tensor:
-    """A tensor of another shape, of numbers that ``tensor`` holds: words stay words."""
-    if lengths:
-        longest = sizes.get("time", int(tensor.max()))
-        found = torch.randint(1, longest + 1, (sizes.get("batch", len(tensor)),), generator=generator)
-        found[0] = longest
-        return found.sort(descending=True).values.to(tensor.dtype)  # as models that do not sort expect them
-    for axis, size in enumerate(shape):
-        wanted = size if isinstance(size, int) else _value(size, sizes)
-        if wanted != tensor.size(axis):
-            tensor = tensor.index_select(axis, torch.randint(tensor.size(axis), (wanted,), generator=generator))
-    return tensor
-
-
-def _value(size: str, sizes: Mapping[str, int]) -> int:
-    """Of a length such as ``2*time + 1``."""
-    if not re.fullmatch(r"[\w\s+*()-]*", size):
-        raise ExportError(f"an input has the length {size}, which cannot be varied. Give another example.")
-    return int(eval(size, {"__builtins__": {}}, dict(sizes)))
-
-
-def _compare(name: str, expected: Tensor, found: Tensor, lengths: str) -> float:
-    expected = expected.detach().cpu()
+def _apart(name: str, expected: Tensor, found: Tensor) -> str:
+    """How an output differs too much; empty if it does not."""
     if expected.shape != found.shape:
-        raise ExportError(
-            f"with {lengths}, {name} has the shape {tuple(found.shape)} in the written file and "
-            f"{tuple(expected.shape)} in the model. No file was kept."
-        )
-    if not expected.numel():
+        shapes = tuple(found.shape), tuple(expected.shape)
+        return f"{name} has the shape {shapes[0]} in the written file and {shapes[1]} in the model"
+    difference = _difference(expected, found)
+    if difference <= TOLERANCE:
+        return ""
+    return f"{name} of the written file differs by {difference:.1e} from the model"
+
+
+def _difference(expected: Tensor, found: Tensor) -> float:
+    """Relative to the largest number; what is no number in both is equal, and so is what is infinite in both."""
+    a, b = expected.double(), found.double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    if bool(same.all()):
         return 0.0
-    scale = float(expected.double().abs().max()) or 1.0
-    apart = float((expected.double() - found.double()).abs().max()) / scale
-    if not apart <= TOLERANCE:  # also if it is not a number
-        raise ExportError(
-            f"with {lengths}, {name} of the written file differs by {apart:.1e} from the model. No file was kept."
-        )
-    return apart
+    scale = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
+    far = float((a - b).abs()[~same].nan_to_num(nan=torch.inf).max())
+    return far / (scale or 1.0)

@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 from torch._higher_order_ops.scan import scan
 from torch.utils import _pytree as pytree
 
-__all__ = ["rolled"]
+__all__ = ["rolled", "steps_of"]
 
 Place: TypeAlias = tuple[str, Any]
 """What an argument is: ("now", position in the step), ("before", the same in the step before), ("slice", which
@@ -165,9 +165,8 @@ def _changes(node: fx.Node) -> bool:
     return schema is not None and (schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags)  # type: ignore[union-attr]
 
 
-def _slices(graph: fx.Graph) -> tuple[dict[fx.Node, tuple[int, int]], list[tuple[fx.Node, int]], int]:
-    """Nodes that are a step of a sequence, with the step and which sequence; the sequences and their axes; how many
-    steps. The sequence that is taken apart first says how many, others of that length go along."""
+def _apart(graph: fx.Graph) -> dict[tuple[fx.Node, int], dict[int, fx.Node]]:
+    """Sequences and axes along which every step is taken by itself, with the nodes that do."""
     taken: dict[tuple[fx.Node, int], dict[int, fx.Node]] = {}
     for node in graph.nodes:
         if node.target is ATEN.select.int:
@@ -176,7 +175,18 @@ def _slices(graph: fx.Graph) -> tuple[dict[fx.Node, tuple[int, int]], list[tuple
         elif node.target is operator.getitem and node.args[0].target is ATEN.unbind.int:
             source, axis = (*node.args[0].args, 0)[:2]
             taken.setdefault((source, axis), {})[node.args[1]] = node
-    whole = {key: steps for key, steps in taken.items() if sorted(steps) == list(range(_length(*key)))}
+    return {key: steps for key, steps in taken.items() if steps.keys() == {*range(_length(*key))}}
+
+
+def steps_of(graph: fx.Graph) -> set[int]:
+    """Numbers of steps of what is taken apart in whole, step by step."""
+    return {len(steps) for steps in _apart(graph).values() if len(steps) >= LEAST}
+
+
+def _slices(graph: fx.Graph) -> tuple[dict[fx.Node, tuple[int, int]], list[tuple[fx.Node, int]], int]:
+    """Nodes that are a step of a sequence, with the step and which sequence; the sequences and their axes; how many
+    steps. The sequence that is taken apart first says how many, others of that length go along."""
+    whole = _apart(graph)
     count = next((len(steps) for steps in whole.values() if len(steps) >= LEAST), 0)
     if not count:
         raise NoLoop

@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from leanrnn import __version__
-from leanrnn.deploy.program import Program, tensors_of
+from leanrnn.deploy.containers import tensors_of
+from leanrnn.deploy.program import Program
 from leanrnn.groups.costs import count_weights
 from leanrnn.layers import RecurrentHighway, widths_of
 from leanrnn.surgery.plan import whole_plan
@@ -28,6 +29,7 @@ def metadata_for(model: nn.Module, program: Program, about: Mapping[str, Any] | 
     return {
         "version": __version__,
         "inputs": {name: list(shape) for name, shape in program.inputs.items()},
+        "fixed": dict(program.fixed or {}),
         "lengths": list(program.lengths),
         "values": {name: _values(tensor) for name, tensor in inputs},
         "widths": widths,
@@ -40,4 +42,5 @@ def metadata_for(model: nn.Module, program: Program, about: Mapping[str, Any] | 
 def _values(tensor: Tensor) -> tuple[str, float, float]:
     """Type, smallest and largest number: words of a vocabulary are not any numbers."""
     kind = str(tensor.dtype).removeprefix("torch.")
+    tensor = tensor if tensor.numel() else tensor.new_zeros(1)
     return kind, tensor.min().item(), tensor.max().item()

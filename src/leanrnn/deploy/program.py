@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import itertools
+import io
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
-from torch.utils import _pytree as pytree
 
+from leanrnn.deploy.containers import Flat, input_names, output_names, packed_in, tensors_of, with_tensors
+from leanrnn.deploy.lengths import Lengths, Place, is_number, place_name, words_in
 from leanrnn.deploy.libraries import quietly
 from leanrnn.deploy.loops import rolled
+from leanrnn.deploy.reasons import untraced
 from leanrnn.deploy.tracing import whole_layers
 from leanrnn.deploy.values import with_values
 from leanrnn.errors import ExportError
-from leanrnn.layers import States
-from leanrnn.running.call import arguments, call
+from leanrnn.running.call import call
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
 from leanrnn.running.refused import refused
-from leanrnn.running.user_line import user_place
 
-__all__ = ["Program", "capture", "longer", "reason", "tensors_of", "trace", "unused"]
-
-LAYERS = ("leanrnn.lstm.default", "leanrnn.gru.default", "leanrnn.rnn.default")
+__all__ = ["Program", "capture", "longer", "runs", "trace"]
 
 
 @dataclass(frozen=True)
@@ -40,212 +39,199 @@ class Program:
     """What it was traced with: no axis that may have any length is of length 1."""
     inputs: dict[str, tuple[str | int, ...]]
     """Names of the tensors that go in, and their axes: a number is fixed, a word may be anything."""
+    outputs: tuple[str, ...]
+    """Names of the tensors that come out."""
     names: dict[str, str]
     """Torch's symbols for those lengths, and ours."""
     lengths: tuple[str, ...] = ()
     """Inputs that are the lengths of padded sequences."""
+    fixed: dict[str, int] | None = None
+    """Lengths that one would expect to vary, and that do not."""
 
     @property
-    def axes(self) -> list[str]:
-        """Names of the lengths that may be anything."""
-        return list(dict.fromkeys(size for shape in self.inputs.values() for size in shape if isinstance(size, str)))
+    def axes(self) -> dict[str, int]:
+        """Names of the lengths that may be anything, and how long they are in the example."""
+        sizes = [size for shape in self.inputs.values() for size in shape if isinstance(size, str)]
+        traced = {size: length for size, length in zip(sizes, self._traced(), strict=True)}
+        return {word: traced.get(word, 0) for size in sizes for word in words_in(size)}
+
+    def _traced(self) -> list[int]:
+        shapes = zip(self.inputs.values(), tensors_of(self.example), strict=True)
+        return [tensor.size(i) for shape, tensor in shapes for i, size in enumerate(shape) if isinstance(size, str)]
+
+    def renamed(self, same: Mapping[str, str]) -> Program:
+        """With one name for lengths that only vary together."""
+
+        def new(size: str | int) -> str | int:
+            return size if isinstance(size, int) else re.sub(r"\w+", lambda found: same.get(found[0], found[0]), size)
+
+        inputs = {name: tuple(map(new, shape)) for name, shape in self.inputs.items()}
+        return replace(self, inputs=inputs, names={key: same.get(word, word) for key, word in self.names.items()})
+
+    def places(self, word: str) -> frozenset[Place]:
+        """Where a length stands: the number of an input, and its axis."""
+        shapes = enumerate(self.inputs.values())
+        return frozenset((i, axis) for i, shape in shapes for axis, s in enumerate(shape) if word in words_in(s))
 
 
-def trace(model: nn.Module, example: Any, fixed: bool = False) -> Program:
-    """Follow ``model`` on ``example``. Which lengths may vary is found out on the way; unless ``fixed``, none that the
-    model itself can vary may come out as fixed."""
-    example = _grown(model, example)
+def trace(model: nn.Module, example: Any, held: frozenset[Place] = frozenset()) -> Program:
+    """Follow ``model`` on ``example``. Which lengths may vary is found out on the way; those ``held`` do not."""
+    example, result = _grown(model, example)
+    names = input_names(model, example)
+    outputs = tuple(output_names(result, names))
+    flat = Flat(model, example)
+
+    def described(exported: ExportedProgram) -> Program:
+        found = Lengths(exported, names)
+        return Program(exported, example, found.inputs, outputs, found.names, found.sequences, found.fixed)
+
+    with quiet(model), whole_layers() as layers, quietly():
+        exported, held = _captured(flat, tensors_of(example), held, layers.whole)
+    program = described(exported)
+    over = _open(model, program)
+    if over - held and (module := _rolled(flat, exported, tensors_of(example), held)) is not None:
+        again = described(module)
+        if len(left := _open(model, again)) < len(over):
+            program, over = again, left
+    return replace(program, fixed=(program.fixed or {}) | _named(program, over | held))
+
+
+def capture(model: nn.Module, tensors: Iterable[Tensor], held: frozenset[Place] = frozenset()) -> ExportedProgram:
+    """Torch's own trace of a model that takes tensors alone, in which any length may vary that nothing holds."""
+    given = tuple(tensors)
+    shapes = [{axis: Dim.AUTO for axis in range(t.dim()) if (i, axis) not in held} for i, t in enumerate(given)]
+    with contextlib.redirect_stderr(io.StringIO()):  # torch prints the graph that it could not finish
+        kinds = [each.kind for each in inspect.signature(model.forward).parameters.values()]
+        together = inspect.Parameter.VAR_POSITIONAL in kinds
+        axes = (tuple(shapes),) if together else tuple(shapes)
+        return with_values(lambda: torch.export.export(model, given, dynamic_shapes=axes, strict=False))
+
+
+def _captured(
+    flat: Flat, tensors: list[Tensor], held: frozenset[Place], whole: Callable[[], Any]
+) -> tuple[ExportedProgram, frozenset[Place]]:
+    """The trace that holds the fewest lengths. What is asked of the longest sequence of a packed one can often be
+    answered if it is as long as the padding; what is asked of a length, if that is the one of the example."""
+    everything = frozenset((i, axis) for i, tensor in enumerate(tensors) for axis in range(tensor.dim()))
     try:
-        with quiet(model), whole_layers(), quietly():
-            exported = capture(model, example)
+        return capture(flat, tensors, held), held
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(
-            f"the model cannot be traced as a graph ({reason(error)}): what it does depends on values that only a "
-            "run knows."
-        ) from error
-    program = _described(exported, example)
-    if not fixed and (refused := _fixed(model, program)):
-        again = _rolled(model, exported, example)
-        if again is None or _fixed(model, again):
-            raise ExportError(refused)
-        return again
-    return program
+        first = error
+    with whole():
+        for chosen in (held, everything):
+            try:
+                known = capture(flat, tensors, chosen), chosen
+                break
+            except Exception:  # the first error is the one to tell
+                continue
+        else:
+            raise ExportError(untraced(first)) from first
+        if chosen == held:
+            return known
+        for size in sorted({tensors[i].size(axis) for i, axis in everything}):
+            chosen = held | {(i, axis) for i, axis in everything if tensors[i].size(axis) == size}
+            try:
+                return capture(flat, tensors, chosen), chosen
+            except Exception:
+                continue
+    return known
 
 
-def capture(model: nn.Module, example: Any) -> ExportedProgram:
-    """Torch's own trace, in which any length may vary that nothing holds."""
-    args, kwargs = arguments(example)
-    shapes = _shapes(model, example)
-    return with_values(lambda: torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False))
-
-
-def _shapes(model: nn.Module, example: Any) -> dict[str, Any]:
-    args, kwargs = arguments(example)
-    bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
-    return {name: _any_length(value) for name, value in bound.items()}
-
-
-def _rolled(model: nn.Module, exported: ExportedProgram, example: Any) -> Program | None:
+def _rolled(
+    flat: Flat, exported: ExportedProgram, tensors: list[Tensor], held: frozenset[Place]
+) -> ExportedProgram | None:
     """The same with its loop over time as a scan, traced again; None if that cannot be done."""
-    args, kwargs = arguments(example)
     try:
         with quietly():
             module = rolled(exported.module(check_guards=False))
-            if module is None:
-                return None
-            shapes = _shapes(model, example)  # by the names of the model's own forward
-            again = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
-        return _described(again, example)
+            return None if module is None else capture(module, tensors, held)
     except Exception:  # of torch's scan, which takes fewer programs than Python
         return None
 
 
-def _any_length(value: Any) -> Any:
-    """For every tensor inside, that all its axes may have any length."""
-    if isinstance(value, Tensor):
-        return dict.fromkeys(range(value.dim()), Dim.AUTO)
-    if isinstance(value, Mapping):
-        return {key: _any_length(each) for key, each in value.items()}
-    if isinstance(value, tuple | list | States):
-        found = [_any_length(each) for each in value]
-        return tuple(found) if isinstance(value, tuple) else found
-    return None
-
-
-def _fixed(model: nn.Module, program: Program) -> str:
-    """What to say of a length that the model can vary and its graph cannot: a loop over time in Python is as long there
+def _open(model: nn.Module, program: Program) -> frozenset[Place]:
+    """Where a length is fixed in the graph that the model itself can vary: a loop over time in Python is as long there
     as it was in the example."""
-    places: dict[int, list[tuple[int, int]]] = {}
-    for i, shape in enumerate(program.inputs.values()):
-        for axis, size in enumerate(shape):
-            if isinstance(size, int) and size > 1:
-                places.setdefault(size, []).append((i, axis))
-    for size, where in places.items():
-        for chosen in {tuple(where), *((place,) for place in where)}:
-            if _runs(model, longer(program.example, chosen)):
-                name, axis = list(program.inputs)[chosen[0][0]], chosen[0][1]
-                return (
-                    f"the model takes any length along axis {axis} of {name}, but its graph only {size}, the one of "
-                    "the example, as after a loop over the steps in Python that is not the same in every step. Use "
-                    "nn.LSTM, nn.GRU, nn.RNN or torch's scan in its place, or allow it with fixed=True."
-                )
-    return ""
+    shapes = zip(program.inputs.values(), tensors_of(program.example), strict=True)
+    lengths = {(i, axis): n for i, (_, tensor) in enumerate(shapes) for axis, n in enumerate(tensor.shape) if n > 1}
+    numbers = {
+        (i, axis) for i, shape in enumerate(program.inputs.values()) for axis, s in enumerate(shape) if is_number(s)
+    }
+    found: set[Place] = set()
+    for size in dict.fromkeys(lengths[place] for place in lengths if place in numbers):
+        alike = [place for place in lengths if lengths[place] == size]
+        fixed = [place for place in alike if place in numbers]
+        # All of that length that are fixed, one of them, or one with others that are as long and vary.
+        rest = [place for place in alike if place not in numbers]
+        for chosen in dict.fromkeys([tuple(fixed), *((place,) for place in fixed), *((p, *rest) for p in fixed)]):
+            if not found.issuperset(numbers.intersection(chosen)) and runs(model, longer(program.example, chosen)):
+                found.update(numbers.intersection(chosen))
+    return frozenset(found)
 
 
-def _grown(model: nn.Module, example: Any) -> Any:
-    """An example in which no batch and no time is of length 1, which tracing takes for a fixed one. Whether an axis can
-    grow is tried: alone, or with the first, second or third axes of the other inputs."""
-    try:
-        with quiet(model), torch.no_grad():
-            call(model, copy_example(example))
-    except Exception as error:
-        raise ExportError(refused(model, example, error)) from error
+def _named(program: Program, places: Iterable[Place]) -> dict[str, int]:
+    """What to call lengths that are fixed: what the graph reads step by step is the time, others stand somewhere."""
+    known, tensors, found = dict(program.fixed or {}), tensors_of(program.example), dict[str, int]()
+    for i, axis in sorted(places):
+        size = tensors[i].size(axis)
+        if size > 1 and size not in known.values():
+            known[place_name(program.exported, list(program.inputs)[i], axis, size)] = size
+    return found | known
+
+
+def _grown(model: nn.Module, example: Any) -> tuple[Any, Any]:
+    """An example in which no batch and no time is of length 1, which tracing takes for a fixed one, and what the model
+    makes of the one given. Whether an axis can grow is tried: alone, or with the first, second or third axes of the
+    other inputs."""
+    result = _result(model, example)
     tensors = tensors_of(example)
     ones = [(i, axis) for i, leaf in enumerate(tensors) for axis, size in enumerate(leaf.shape) if size == 1]
-    grown: tuple[tuple[int, int], ...] = ()
+    grown: tuple[Place, ...] = ()
     for place in ones:
         others = [other for other in ones if other not in grown and other[0] != place[0]]
         for along in () if place in grown else ((), *(tuple(p for p in others if p[1] == axis) for axis in range(3))):
-            if _runs(model, longer(example, (*grown, place, *along))):
+            if runs(model, longer(example, (*grown, place, *along))):
                 grown = (*grown, place, *along)
                 break
-    return longer(example, grown)
+    return (longer(example, grown), _result(model, longer(example, grown))) if grown else (example, result)
 
 
-def tensors_of(example: Any) -> list[Tensor]:
-    """The tensors that go in, in the order of ``Program.inputs``."""
-    return [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, Tensor)]
+def _result(model: nn.Module, example: Any) -> Any:
+    """What the model makes of an example, if a file can have it."""
+    try:
+        with quiet(model), torch.no_grad():
+            result = call(model, copy_example(example))
+    except Exception as error:
+        raise ExportError(refused(model, example, error)) from error
+    if not tensors_of(example):
+        raise ExportError("the example holds no tensor, and a file takes tensors alone. Give the inputs as tensors.")
+    if packed_in(result):
+        raise ExportError(
+            "the model returns a packed sequence, and the outputs of a file are plain tensors. Call "
+            "pad_packed_sequence in its forward."
+        )
+    if not tensors_of(result):
+        raise ExportError(
+            f"the model returns no tensor but {type(result).__name__}, and a file gives tensors alone. Return tensors."
+        )
+    return result
 
 
-def longer(example: Any, places: Iterable[tuple[int, int]]) -> Any:
+def longer(example: Any, places: Iterable[Place]) -> Any:
     """The example with one more entry along some axes of its tensors."""
-    leaves, structure = pytree.tree_flatten(example)
-    where = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    tensors = tensors_of(example)
     for i, axis in places:
-        tensor = leaves[where[i]]
-        leaves[where[i]] = torch.cat([tensor, tensor.narrow(axis, 0, 1)], axis)
-    return pytree.tree_unflatten(leaves, structure)
+        tensors[i] = torch.cat([tensors[i], tensors[i].narrow(axis, 0, 1)], axis)
+    return with_tensors(example, tensors)
 
 
-def _runs(model: nn.Module, example: Any) -> bool:
+def runs(model: nn.Module, example: Any) -> bool:
+    """Whether the model takes it."""
     try:
         with quiet(model), quietly(), torch.no_grad():
             call(model, copy_example(example))
     except Exception:
         return False
     return True
-
-
-def _described(exported: ExportedProgram, example: Any) -> Program:
-    """Give the lengths names: time and batch are those that recurrent layers read as such."""
-    names: dict[str, str] = {}
-    lengths: list[str] = []
-    batch: Any = None
-    nodes = {node.name: node for node in exported.graph.nodes}
-    for node in nodes.values():
-        if (source := _stepped(node)) is not None:
-            shape = source.meta["val"].shape
-            batch = shape[1] if batch is None and len(shape) > 1 else batch
-            # Of a scan over anything the first axis is time; a second one is the batch if there is a third.
-            for word, size in zip(("time", "batch"), shape if len(shape) > 2 else shape[:1], strict=False):
-                if _is_free(size):
-                    names.setdefault(str(size), unused(word, names.values()))
-            lengths += _lengths(node) if str(node.target) in LAYERS else []
-    inputs = {}
-    for name in exported.graph_signature.user_inputs:
-        if isinstance(name, str) and isinstance(value := nodes[name].meta.get("val"), Tensor):
-            for size in filter(_is_free, value.shape):
-                # Sorting by length hides from tracing that there are as many sequences as lengths.
-                hidden = lengths and _hint(size) == _hint(batch)
-                names.setdefault(str(size), "batch" if hidden else unused("length", names.values()))
-            inputs[name] = tuple(_named(size, names) for size in value.shape)
-    return Program(exported, example, inputs, names, tuple(dict.fromkeys(lengths)))
-
-
-def _stepped(node: Any) -> Any:
-    """What a node reads step by step, if it is a recurrent layer or a scan."""
-    if node.op != "call_function":
-        return None
-    if str(node.target) in LAYERS:
-        return node.args[0]
-    return node.args[2][0] if str(node.target) == "scan" and node.args[2] else None
-
-
-def _is_free(size: Any) -> bool:
-    """Whether a length is a symbol of its own; one that turned out to be fixed prints as a number."""
-    return isinstance(size, torch.SymInt) and str(size).isidentifier()
-
-
-def _hint(size: Any) -> int:
-    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
-
-
-def _lengths(node: Any) -> list[str]:
-    """The input that the lengths of a recurrent node come from."""
-    index = [argument.name for argument in node.target._schema.arguments].index("lengths")
-    source = node.args[index] if index < len(node.args) else None
-    while source is not None and source.op == "call_function":
-        source = next((each for each in source.all_input_nodes), None)
-    return [] if source is None else [source.name]
-
-
-def unused(word: str, taken: Collection[str]) -> str:
-    """``word``, or with a number behind it if there is one of that name."""
-    others = (f"{word}_{i}" for i in itertools.count(2))
-    return word if word not in taken else next(each for each in others if each not in taken)
-
-
-def _named(size: Any, names: Mapping[str, str]) -> str | int:
-    if isinstance(size, int) or str(size).isdigit():
-        return int(str(size))
-    return re.sub(r"[a-z]+\d+", lambda match: names.get(match[0], match[0]), str(size))
-
-
-def reason(error: BaseException) -> str:
-    """What went wrong, and where in the user's own code."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    place = user_place(error)
-    what = f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
-    return f"{what}, at {place}" if place else what

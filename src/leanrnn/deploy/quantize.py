@@ -172,7 +172,9 @@ def _apart(expected: NDArray[Any], found: NDArray[Any]) -> float:
     if expected.dtype.kind != "f":
         return float((expected != found).mean())
     known = np.isfinite(expected)  # a mask of minus infinity stays what it is
-    return float(np.sqrt(np.square(expected - found)[known].mean() / (np.square(expected[known]).mean() or 1.0)))
+    if not known.any():
+        return 0.0
+    return float(np.sqrt(np.square(expected[known] - found[known]).mean() / (np.square(expected[known]).mean() or 1.0)))
 
 
 def _timed(

@@ -8,17 +8,16 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
-from leanrnn.deploy.carried import Carried, begun, once, places_of
+from leanrnn.deploy.carried import Carried, begun, places_of
 from leanrnn.deploy.check import TOLERANCE
-from leanrnn.deploy.formats.base import numbered
+from leanrnn.deploy.containers import tensors_of, unused, with_tensors
 from leanrnn.deploy.libraries import in_short
-from leanrnn.deploy.program import Program, tensors_of, unused
+from leanrnn.deploy.program import Program
 from leanrnn.deploy.tracing import CLASSES
 from leanrnn.errors import ExportError
 from leanrnn.layers import RecurrentHighway
-from leanrnn.running.call import call, leaves
+from leanrnn.running.call import call
 from leanrnn.running.copies import copy_example
 from leanrnn.running.quiet import quiet
 
@@ -53,8 +52,8 @@ def traced_stream(trace: Callable[[Any], Program], model: nn.Module, found: Carr
 
 def state_names(stream: Stream, outputs: Sequence[str] | None) -> tuple[tuple[str, ...], dict[str, str]]:
     """Names of all that comes out, and of the states among it by what they go in as."""
-    inputs, count = list(stream.program.inputs), len(leaves(once(stream.model, stream.program.example)))
-    names = list(outputs or numbered(count))
+    inputs, count = list(stream.program.inputs), len(stream.program.outputs)
+    names = list(outputs or stream.program.outputs)
     if len(names) != count:
         raise ExportError(f"{len(names)} names for {count} outputs. Give one for each.")
     for into, out in stream.pairs if outputs is None else ():
@@ -141,11 +140,9 @@ class Stream:
         return [[first.flatten()[order].view(first.shape), *rest] for order in orders]
 
     def _called(self, tensors: list[Tensor]) -> list[Tensor]:
-        rest = iter(tensors)
-        flat, structure = pytree.tree_flatten(self.program.example)
-        example = pytree.tree_unflatten([next(rest) if isinstance(x, Tensor) else x for x in flat], structure)
+        example = with_tensors(self.program.example, tensors)
         with quiet(self.model), torch.no_grad():
-            return [t.clone() for t in leaves(call(self.model, copy_example(example)))]
+            return [t.clone() for t in tensors_of(call(self.model, copy_example(example)))]
 
     def _fed(self, run: Call) -> list[list[Tensor]]:
         """What comes out at every step."""

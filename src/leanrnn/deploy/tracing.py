@@ -28,7 +28,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 @contextlib.contextmanager
-def whole_layers() -> Iterator[None]:
+def whole_layers() -> Iterator[Padded]:
     """Inside, nn.LSTM, nn.GRU and nn.RNN run as operators of leanrnn, one a layer and direction, and a highway layer as
     a scan."""
     with _ONE_AT_A_TIME:
@@ -39,8 +39,8 @@ def whole_layers() -> Iterator[None]:
             for function, _ in codes:
                 function.__code__ = _elsewhere.__code__
             RecurrentHighway.steps = staticmethod(_highway)  # type: ignore[assignment]
-            with Padded():
-                yield
+            with Padded() as padded:
+                yield padded
         finally:
             RecurrentHighway.steps = staticmethod(steps)  # type: ignore[method-assign]
             for function, code in codes:
@@ -57,6 +57,18 @@ def _elsewhere(self: Any, input: Any, hx: Any = None) -> Any:
 class Padded(TorchFunctionMode):
     """Packed sequences stay padded: their data has three axes, and their batch sizes are the lengths."""
 
+    filled = False
+    """Whether the longest sequence is taken to be as long as the padding."""
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Inside, it is: what is padded again has the length that it had before."""
+        self.filled = True
+        try:
+            yield
+        finally:
+            self.filled = False
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name == "dropout" and not (args[2] if len(args) > 2 else (kwargs or {}).get("training", True)):
@@ -71,7 +83,7 @@ class Padded(TorchFunctionMode):
                     f"pad_packed_sequence fills with {value}, and an exported layer with 0. Leave padding_value at 0."
                 )
             # Without a total length torch passes the number of batch sizes, which here is the number of sequences.
-            y = x if _is(total, x.size(0)) else operators.longest(x, lengths)
+            y = x if self.filled or _is(total, x.size(0)) else operators.longest(x, lengths)
             return y.transpose(0, 1) if batch_first else y, lengths
         return func(*args, **(kwargs or {}))
 

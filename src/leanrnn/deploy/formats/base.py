@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from leanrnn.deploy.program import Program
 
-__all__ = ["Format", "Options", "Runner", "Written", "numbered"]
+__all__ = ["Format", "Options", "Runner", "Written"]
 
 Runner: TypeAlias = "Callable[[Sequence[Tensor]], list[Tensor]]"
 """A file that was read back: the tensors of an example go in, in order, and its outputs come out."""
@@ -28,7 +28,6 @@ class Options:
     """What the user of :func:`leanrnn.export` may choose; a format takes what it knows."""
 
     outputs: Sequence[str] | None = None
-    fixed: bool = False
     opset: int = 20
 
 
@@ -64,8 +63,9 @@ class Format(ABC):
         """Refuse options that make no sense, before anything is traced."""
 
     @abstractmethod
-    def trace(self, model: nn.Module, example: Any, options: Options) -> Program:
-        """The model as a graph; ``Program.inputs`` says which of its lengths may vary."""
+    def trace(self, model: nn.Module, example: Any, held: frozenset[tuple[int, int]]) -> Program:
+        """The model as a graph; ``Program.inputs`` says which of its lengths may vary. Those ``held``, by the number of
+        an input and the axis, need not."""
 
     @abstractmethod
     def write(self, program: Program, metadata: Mapping[str, Any], path: Path, options: Options) -> Written:
@@ -104,8 +104,3 @@ class Format(ABC):
             raise ExportError(f"{path} was not written by leanrnn. Write one with leanrnn.export.") from error
         except Exception as error:  # of a library, which may have it from anywhere
             raise ExportError(f"{path} is damaged or no {self.title} ({error}). Write it again.") from error
-
-
-def numbered(count: int) -> list[str]:
-    """Names of outputs that nobody named."""
-    return ["output"] if count == 1 else [f"output_{i}" for i in range(count)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leanrnn.deploy.files import KEY
-from leanrnn.deploy.formats.base import Format, Options, Runner, Written, numbered
+from leanrnn.deploy.formats.base import Format, Options, Runner, Written
 from leanrnn.deploy.libraries import quietly
 from leanrnn.errors import ExportError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+    from torch.export import ExportedProgram
 
     from leanrnn.deploy.program import Program
 
@@ -28,13 +30,16 @@ class TorchProgram(Format):
     suffix, title, runtime = ".pt2", "program of torch", "torch"
     note = "Numbers above are fixed: torch's programs hold the number of steps; .onnx takes any."
 
-    def trace(self, model: nn.Module, example: Any, options: Options) -> Program:
+    def trace(self, model: nn.Module, example: Any, held: frozenset[tuple[int, int]]) -> Program:
         """With torch's own recurrent operators, which take the number of steps for a constant; which other lengths may
         vary is known from the operators of leanrnn."""
-        from leanrnn.deploy.program import capture, longer, reason, tensors_of, trace
+        from leanrnn.deploy.containers import tensors_of
+        from leanrnn.deploy.lengths import is_number
+        from leanrnn.deploy.program import longer, trace
+        from leanrnn.deploy.reasons import untraced
         from leanrnn.running.quiet import quiet
 
-        program = trace(model, example, fixed=True)
+        program = trace(model, example, held)
         tensors = tensors_of(example)
         single = [
             (i, axis)
@@ -45,16 +50,19 @@ class TorchProgram(Format):
         example = longer(example, single)  # a batch of one would be taken for a constant too
         try:
             with quiet(model), quietly():
-                exported = capture(model, example)
+                exported = _captured(model, example, held)
         except Exception as error:
-            raise ExportError(
-                f"torch cannot trace the model with its own operators ({reason(error)}). Export to .onnx instead."
-            ) from error
+            raise ExportError(f"{untraced(error)} Torch's own operators may do less there than ONNX's.") from error
         nodes = {node.name: node for node in exported.graph.nodes}
+        now = [nodes[str(name)].meta["val"] for name in exported.graph_signature.user_inputs if str(name) in nodes]
+        sizes = [value.shape for value in now if hasattr(value, "shape")]
         inputs = {
-            name: tuple(map(_size, shape, nodes[name].meta["val"].shape)) for name, shape in program.inputs.items()
+            name: tuple(map(_size, shape, size))
+            for (name, shape), size in zip(program.inputs.items(), sizes, strict=True)
         }
-        return replace(program, exported=exported, example=example, inputs=inputs)
+        pairs = [pair for name in inputs for pair in zip(program.inputs[name], inputs[name], strict=True)]
+        fixed = {str(word): int(size) for word, size in pairs if word != size and is_number(size)}
+        return replace(program, exported=exported, example=example, inputs=inputs, fixed=(program.fixed or {}) | fixed)
 
     def write(self, program: Program, metadata: Mapping[str, Any], path: Path, options: Options) -> Written:
         """Save it, with the metadata beside it in the archive."""
@@ -62,8 +70,7 @@ class TorchProgram(Format):
 
         with quietly():
             torch.export.save(program.exported, path, extra_files={f"{KEY}.json": json.dumps(metadata)})
-        count = len(program.exported.graph_signature.user_outputs)
-        return Written(tuple(options.outputs or numbered(count)), len(program.exported.graph.nodes))
+        return Written(tuple(options.outputs or program.outputs), len(program.exported.graph.nodes))
 
     def runner(self, path: Path) -> Runner:
         """What was saved; inputs that are no tensors are those of the example."""
@@ -71,7 +78,7 @@ class TorchProgram(Format):
         from torch.export.graph_signature import InputKind, TensorArgument
         from torch.utils import _pytree as pytree
 
-        from leanrnn.deploy.program import tensors_of
+        from leanrnn.deploy.containers import tensors_of
 
         with quietly():
             exported = torch.export.load(path)
@@ -94,6 +101,34 @@ class TorchProgram(Format):
             if not names:
                 raise KeyError(KEY)
             return archive.read(names[0]).decode()
+
+
+def _captured(model: nn.Module, example: Any, held: frozenset[tuple[int, int]]) -> ExportedProgram:
+    """Called as the model is if its containers are torch's; otherwise with tensors, one after the other."""
+    import torch
+    from torch.export import Dim
+    from torch.utils import _pytree as pytree
+
+    from leanrnn.deploy.containers import Flat, is_plain, tensors_of
+    from leanrnn.deploy.program import capture
+    from leanrnn.running.call import arguments, call
+    from leanrnn.running.copies import copy_example
+
+    with torch.no_grad():
+        plain = is_plain(example) and is_plain(call(model, copy_example(example)))
+    if not plain:
+        return capture(Flat(model, example), tensors_of(example), held)
+    args, kwargs = arguments(example)
+    places = iter(enumerate(tensors_of(example)))
+
+    def axes(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return None
+        i, tensor = next(places)
+        return {axis: Dim.AUTO for axis in range(tensor.dim()) if (i, axis) not in held}
+
+    shapes = pytree.tree_map(axes, inspect.signature(model.forward).bind(*args, **kwargs).arguments)
+    return torch.export.export(model, args, kwargs, dynamic_shapes=dict(shapes), strict=False)
 
 
 def _size(before: str | int, now: Any) -> str | int:

@@ -32,11 +32,11 @@ class Onnx(Format):
         if not OPSETS[0] <= options.opset <= OPSETS[1]:
             raise ExportError(f"opset is {options.opset}. Give one from {OPSETS[0]} to {OPSETS[1]}.")
 
-    def trace(self, model: nn.Module, example: Any, options: Options) -> Program:
+    def trace(self, model: nn.Module, example: Any, held: frozenset[tuple[int, int]]) -> Program:
         """With the operators of leanrnn, which become one node each."""
         from leanrnn.deploy.program import trace
 
-        return trace(model, example, options.fixed)
+        return trace(model, example, held)
 
     def write(self, program: Program, metadata: Mapping[str, Any], path: Path, options: Options) -> Written:
         """Translate the graph and save it."""

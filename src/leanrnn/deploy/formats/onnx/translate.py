@@ -23,6 +23,8 @@ def table() -> dict[Any, Callable[..., Any]]:
         ops.gru.default: _gru,
         ops.rnn.default: _rnn,
         ops.longest.default: _longest,
+        torch.ops.aten.squeeze.dim: _squeeze,
+        torch.ops.aten.squeeze.dims: _squeeze,
     }
 
 
@@ -68,6 +70,20 @@ def _longest(x: Any, lengths: Any) -> Any:
     op = _opset()
     first = op.Constant(value_ints=[0])
     return op.Slice(x, first, op.Reshape(op.ReduceMax(lengths), op.Constant(value_ints=[1])), first)
+
+
+def _squeeze(x: Any, axes: Any) -> Any:
+    """As torch has it, which leaves an axis alone that is longer than one; whether it is may be known in a run only."""
+    op = _opset()
+    sizes = {axis: x.shape[axis] for axis in ([axes] if isinstance(axes, int) else axes)} if len(x.shape) else {}
+    if any(not isinstance(size, int) for size in sizes.values()):
+        kept = [int(axis not in {a % len(x.shape) for a in sizes}) for axis in range(len(x.shape))]
+        shape, one = op.Shape(x), op.Constant(value_ints=[1])
+        longer = op.Not(op.Equal(shape, one))
+        stays = op.Or(longer, op.Equal(op.Constant(value_ints=kept), one))
+        return op.Reshape(x, op.Compress(shape, stays, axis=0), allowzero=1)
+    gone = [axis for axis, size in sizes.items() if size == 1]
+    return op.Squeeze(x, op.Constant(value_ints=gone)) if gone else op.Identity(x)
 
 
 def _opset() -> Any:
