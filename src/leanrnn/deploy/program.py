@@ -96,15 +96,22 @@ def trace(model: nn.Module, example: Any, held: frozenset[Place] = frozenset()) 
     return replace(program, fixed=(program.fixed or {}) | _named(program, over | held))
 
 
-def capture(model: nn.Module, tensors: Iterable[Tensor], held: frozenset[Place] = frozenset()) -> ExportedProgram:
-    """Torch's own trace of a model that takes tensors alone, in which any length may vary that nothing holds."""
+def capture(
+    model: nn.Module, tensors: Iterable[Tensor], held: frozenset[Place] = frozenset(), read: bool = True
+) -> ExportedProgram:
+    """Torch's own trace of a model that takes tensors alone, in which any length may vary that nothing holds; ``read``:
+    the model may read lengths out of its tensors."""
     given = tuple(tensors)
     shapes = [{axis: Dim.AUTO for axis in range(t.dim()) if (i, axis) not in held} for i, t in enumerate(given)]
     with contextlib.redirect_stderr(io.StringIO()):  # torch prints the graph that it could not finish
         kinds = [each.kind for each in inspect.signature(model.forward).parameters.values()]
         together = inspect.Parameter.VAR_POSITIONAL in kinds
         axes = (tuple(shapes),) if together else tuple(shapes)
-        return with_values(lambda: torch.export.export(model, given, dynamic_shapes=axes, strict=False))
+
+        def traced() -> ExportedProgram:
+            return torch.export.export(model, given, dynamic_shapes=axes, strict=False)
+
+        return with_values(traced) if read else traced()
 
 
 def _captured(
@@ -122,7 +129,8 @@ def _captured(
     with whole():
         for chosen in (held, everything):
             try:
-                known = capture(flat, tensors, chosen), chosen
+                # Where all is fixed, any number of the example would be as long as some axis.
+                known = capture(flat, tensors, chosen, read=chosen == held), chosen
                 break
             except Exception:  # the first error is the one to tell
                 continue
