@@ -165,7 +165,7 @@ def test_a_run_needs_a_folder(capsys, words):
         (["quantize", "t.safetensors"], "leanrnn export t.safetensors --out t.onnx"),
         (["quantize", "bad.onnx"], "bad.onnx is damaged or no ONNX file"),
         (["quantize", "bad.onnx", "--out", "bad.onnx", "--seconds", "-1"], "seconds is -1. Give at least 0."),
-        (["measure", "t.safetensors"], "say which function makes it: --factory MODULE:FUNCTION"),
+        (["measure", "t.safetensors"], "needs the function that makes it too: --factory MODULE:FUNCTION"),
         (["measure", "models.py:tagger"], "models.py:tagger names a function. Give the file that leanrnn.save wrote"),
         (["measure", "bad.safetensors"], "bad.safetensors is damaged or no safetensors file"),
         (["measure", "bad.onnx"], "bad.onnx is damaged or no ONNX file"),

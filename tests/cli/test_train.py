@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import leanrnn
 from leanrnn.cli.main import main
 from leanrnn.groups import count_weights
+from leanrnn.lab import RECIPES
 from leanrnn.lab.language.model import load_language_model
 from tests.support.tiny import SMALL, write_book
 
@@ -159,8 +160,16 @@ def test_ctrl_c_keeps_everything(folder, number):
 
 
 def test_ls_and_help(capsys):
+    Path("runs/mine").mkdir(parents=True)
+    Path("runs/mine/config.json").write_text('{"recipe": "text"}')
+    Path("runs/damaged").mkdir()
+    Path("runs/damaged/config.json").write_text("[")
     assert main(["ls"]) == 0
-    assert "ptb-lstm-large-iss" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["Runs:", "  runs/mine  text, not finished"] and max(map(len, lines)) <= 80
+    names = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
+    assert names[0] == "runs/mine" and sorted(names[1:]) == sorted(RECIPES)
+    assert {name for name in names[1:4]} == {"text", "text-dense", "text-lean"}  # before the benchmarks
     assert main(["ls", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ptb-lstm-small"]["config"]["widths"] == [200, 200]
     assert main(["env", "--json"]) == 0

@@ -34,7 +34,10 @@ class Command:
     def about(self, name: str) -> str:
         """The text over its options."""
         # Tyro joins lines that begin with a letter, so all are indented.
-        parts = (fill(part, 80, initial_indent=" ", subsequent_indent=" ") for part in _paragraphs(self.kind))
+        parts = (
+            fill(part, 80, initial_indent=" ", subsequent_indent=" ", break_on_hyphens=False)
+            for part in _paragraphs(self.kind)
+        )
         examples = "\n".join(f"   leanrnn {name} {example}".rstrip() for example in self.examples)
         return "\n\n".join([*parts, f"Examples:\n{examples}"])
 

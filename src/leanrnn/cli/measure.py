@@ -15,8 +15,9 @@ from leanrnn.errors import ConfigError, LeanRNNError
 __all__ = ["Measure", "left_out", "measured"]
 
 NOISY = """\
-noisy: a quarter of the calls took half as long again as another quarter, or longer, so other work was going on; ratios
-would mean nothing. Measure again when the machine is idle, or for longer (--seconds)."""
+noisy: a quarter of the calls took half as long again as another quarter, or
+longer, so other work was going on; ratios would mean nothing. Measure again
+when the machine is idle, or for longer (--seconds)."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from textwrap import fill
 from typing import Any, TextIO
 
 from leanrnn.errors import LeanRNNWarning
 
-__all__ = ["notes_for_warnings", "only_json", "print_json", "print_note", "print_table"]
+__all__ = ["notes_for_warnings", "only_json", "print_entries", "print_json", "print_note", "print_table"]
 
 _answers: list[TextIO] = []
 """Where JSON goes while all else is sent elsewhere."""
@@ -73,6 +74,17 @@ def _plain(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: _plain(value) for key, value in data.items()}
     return [_plain(value) for value in data] if isinstance(data, list | tuple) else data
+
+
+def print_entries(entries: Sequence[tuple[str, str]]) -> None:
+    """Names with a text each, which is wrapped beside the names, within 80 columns. ::
+
+    print_entries([("text", "your own text: a file, or a folder of them")])
+    """
+    width = max(len(name) for name, _ in entries) + 4
+    for name, text in entries:
+        first, rest = f"  {name}".ljust(width), " " * width
+        print(fill(text, 80, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False))
 
 
 def print_table(rows: Iterable[Sequence[str]]) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 import tyro
 
+from leanrnn.cli.artefacts import trained
 from leanrnn.cli.printing import print_json
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.lab import Config, named
@@ -64,7 +65,7 @@ class Train(Generic[Settings]):
         from leanrnn.cli.board import Board
         from leanrnn.cli.view import reading, view
         from leanrnn.environment import check_folder, hold_memory, use_threads
-        from leanrnn.lab.runs import Run, model_file
+        from leanrnn.lab.runs import Run
         from leanrnn.lab.task import task_named
 
         recipe, folder = named(self.recipe), self.out or Path("runs") / self.recipe
@@ -79,7 +80,7 @@ class Train(Generic[Settings]):
         check_folder(folder, RunError)
         for source in (self.start, self.teacher):
             if source is not None:
-                model_file(source)
+                trained(source)
         settings = cast(Any, self.settings)
         if settings.budget:
             settings.aim()  # what is no budget is told before data is read

@@ -225,6 +225,9 @@ def _fill(model: nn.Module, tensors: Mapping[str, Tensor], path: str | os.PathLi
     for name in [*state, *tensors]:
         here = tuple(state[name].shape) if name in state else None
         there = tuple(tensors[name].shape) if name in tensors else None
+        if here is None or there is None:
+            where = f"the factory's {type(model).__name__}" if here is None else str(path)
+            raise CheckpointError(f"there is no {name!r} in {where}. Pass the constructor of the model that was saved.")
         if here != there:
             raise CheckpointError(
                 f"{name!r} has shape {there} in {path} and {here} in the factory's {type(model).__name__} once cut. "

@@ -191,8 +191,8 @@ def load_language_model(path: Path) -> LanguageModel:
         config, words = Config.from_json(said["config"]), len(said["words"])
     except KeyError as error:
         raise CheckpointError(
-            f"{path} is not of a model that leanrnn train has written. If it is one of your own, say which function "
-            "makes it: --factory MODULE:FUNCTION."
+            f"{path} is not of a model that leanrnn train has written. A model of your own needs the function "
+            "that makes it too: --factory MODULE:FUNCTION."
         ) from error
     model = leanrnn.load(path, lambda: language_model(config, words))
     assert isinstance(model, LanguageModel)
