@@ -11,6 +11,7 @@ import torch
 
 import leanrnn
 from leanrnn.cli.main import main
+from leanrnn.errors import BudgetError
 from leanrnn.lab import RECIPES
 from leanrnn.lab.average import update_
 from leanrnn.lab.events import Answered, Evaluation
@@ -24,6 +25,7 @@ from leanrnn.lab.squad.loop import train
 from tests.support.asked import TINY, write_squad
 
 SPARSE = replace(TINY, strength=0.01, group_threshold=0.3, compact=10, steps=60, evaluate=30, keep=0.9, by_cost=True)
+BUDGET = replace(TINY, budget="mult_adds=88%, floors=3", steps=40, keep=0.9, evaluate=20)
 SMALL = "--width 6 --steps 6 --batch 16 --evaluate 3 --judged 5 --threads 1 --word-count 0 --character-count 0".split()
 
 
@@ -90,7 +92,9 @@ HALF = pytest.param(
 
 
 @pytest.mark.parametrize(
-    "config", [SPARSE, replace(TINY, steps=40, keep=0.8, evaluate=15), HALF], ids=["sparse", "dense", "half"]
+    "config",
+    [SPARSE, replace(TINY, steps=40, keep=0.8, evaluate=15), HALF, BUDGET, replace(BUDGET, strength=1.0)],
+    ids=["sparse", "dense", "half", "budget", "budget with a penalty"],
 )
 def test_interrupted_runs_arrive_at_the_same_bits(data, config):
     assert go("whole", config, data)
@@ -103,6 +107,16 @@ def test_interrupted_runs_arrive_at_the_same_bits(data, config):
     for each in kept:
         del each["seconds"]
     assert kept[0] == kept[1]
+
+
+def test_a_run_ends_within_its_budget(data):
+    result = go("run", BUDGET, data)
+    assert result is not None and 0.9 < result["used"]["mult_adds"] <= 1 and 0 < result["difference"] < 1e-4
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert [line["phase"] for line in lines if line["kind"] == "evaluation"] == ["shrinking", "recovering"]
+    assert all(width >= 3 for width in result["widths"].values())
+    with pytest.raises(BudgetError, match="mult-adds are not possible"):
+        go("other", replace(BUDGET, budget="mult_adds=5%"), data)
 
 
 def test_a_teacher_is_part_of_the_loss(data):

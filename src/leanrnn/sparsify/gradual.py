@@ -127,7 +127,7 @@ class Gradual(Way):
             "course": asdict(self.course),
             "steps_in_all": self.steps,
             "starts": list(self.table.starts),
-            "limits": self.limits.to_data(),
+            "limits": None if self._limits is None else self._limits.to_data(),
             "fading": self._fade.state_dict(),
             "saliency": None if self._saliency is None else self._saliency.state_dict(),
         }
