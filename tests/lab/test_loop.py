@@ -108,8 +108,9 @@ def test_a_run_ends_within_its_budget_and_says_how_far_it_is(budgeted, tmp_path)
         replace(BUDGET, strength=1.0, mode="proximal", penalty="l1", compact=20, group_threshold=0.05),
         replace(BUDGET, average=0.98, best=True),
         replace(BUDGET, cell="gru", tied=True, embedding=14),
+        replace(BUDGET, cell="rhn", widths=(16,), depth=2, drop_recurrent=0.0, rate=0.3),
     ],
-    ids=["weights", "penalty in the loss", "l1", "average and best", "tied gru"],
+    ids=["weights", "penalty in the loss", "l1", "average and best", "tied gru", "rhn"],
 )
 def test_a_budget_goes_with_everything_and_on_after_a_stop(config, tmp_path):
     events = epochs(go(tmp_path / "whole", config))
