@@ -90,7 +90,7 @@ def test_killing_at_any_moment_changes_nothing(kind, kills, undisturbed, budgete
 def test_a_run_ends_within_its_budget_and_says_how_far_it_is(budgeted, tmp_path):
     lines = [json.loads(line) for line in (budgeted / "metrics.jsonl").read_text().splitlines()]
     told = [line for line in lines if line["kind"] == "epoch"]
-    assert [line["phase"] for line in told] == ["shrinking", "shrinking", "recovering", "recovering"]
+    assert [line["phase"] for line in told] == ["full size", "shrinking", "shrinking", "recovering"]
     assert told[0]["used"] == {"mult_adds": 2} and 0.9 < told[-1]["used"]["mult_adds"] <= 1
     result = json.loads((budgeted / "result.json").read_text())
     assert result["used"] == told[-1]["used"] and result["difference"] < 1e-5
