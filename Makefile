@@ -13,7 +13,7 @@ MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test test-browser check docs format bench peers zoo published clean
+.PHONY: setup demo test test-browser check docs package format bench peers zoo published clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -52,6 +52,15 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(STAMP)
 	@echo "installing what builds the site into $(VENV)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+# Wheel and source archive in dist/, checked, and the wheel tried in an empty environment.
+package: $(VENV)/.package
+	$(BIN)/python -m tools.package
+
+$(VENV)/.package: $(STAMP)
+	@echo "installing what builds and checks packages into $(VENV)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[package]'
 	@touch $@
 
 format: $(STAMP)
