@@ -127,6 +127,18 @@ def packed(m: Model, x: Tensor, y: Tensor) -> Tensor:
     return pad_packed_sequence(hidden, batch_first=True)[0] + x.sum(-1, keepdim=True)  # as long as the padding
 
 
+def masked(m: Model, x: Tensor, y: Tensor) -> Tensor:
+    lengths = y.sum(1)
+    hidden = m.rnn(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[0]
+    return pad_packed_sequence(hidden, batch_first=True, total_length=x.size(1))[0] * y.unsqueeze(-1)
+
+
+def test_a_mask_fits_what_it_covers(tmp_path):
+    model = Model(masked).eval()
+    written = leanrnn.export(model, (frames(), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])), tmp_path / "m.onnx")
+    assert written.inputs == {"x": ("batch", "time", 5), "y": ("batch", "time")} and written.fixed == {}
+
+
 @pytest.mark.parametrize("run", [at, below, packed])
 def test_indices_and_lengths_fit_what_they_belong_to(run, tmp_path):
     model = Model(run).eval()
@@ -225,6 +237,7 @@ def unknown(m: Model, x: Tensor) -> Tensor:
 REFUSED = [
     (bad, frames(), r"at .*test_export_kinds.py:\d+, in bad depends on values that only a run knows"),
     (unknown, frames(), r"cannot be traced as a graph at .*test_export_kinds.py:\d+, in unknown: "),
+    (lambda m, x: m.rnn(x)[0] + torch.rand(7), frames(), r"draws random numbers at .*kinds.py:\d+, in .*\(aten.rand\)"),
     (lambda m, x: 3, frames(), "returns no tensor but int"),
     (lambda m, x: pack_padded_sequence(x, torch.tensor([4, 1]), True), frames(), "returns a packed sequence"),
     (lambda m, x: m.rnn(x.real)[0], frames().to(torch.complex64), "view_as_real"),

@@ -136,6 +136,7 @@ class _Writing:
     def _attempt(self, held: Held, known: tuple[Any, Program, list[Variant]] | None = None) -> Exported:
         from leanrnn.deploy.check import check
         from leanrnn.deploy.metadata import metadata_for
+        from leanrnn.deploy.reasons import drawn
         from leanrnn.deploy.streaming import state_names, traced_stream
 
         tried: list[tuple[Program, list[Variant]]] = []
@@ -150,7 +151,10 @@ class _Writing:
         metadata = metadata_for(self.model, program, self.about) | {"states": pairs}
         written = self.form.write(program, metadata, self.part, replace(self.options, outputs=names))
         run = self._runner()
-        difference = check(run, variants, written.outputs)
+        try:
+            difference = check(run, variants, written.outputs)
+        except ExportError as error:
+            raise (ExportError(random) if (random := drawn(program.exported.graph)) else error) from error
         difference = max(difference, stream.check(run, written.outputs) if pairs else 0.0)
         fixed = dict(program.fixed or {})
         return Exported(self.part, program.inputs, written.outputs, written.nodes, difference, pairs, fixed)

@@ -34,7 +34,8 @@ class Lengths:
         """What recurrent layers read as time or batch, and what is a number."""
         self.batch: Any = None
         lengths = [source for node in self.nodes.values() for source in self._read(node, shapes)]
-        self.sequences = tuple(dict.fromkeys(given[name] for name in lengths if name in given))
+        flat = [given[name] for name in lengths if name in given and len(shapes[given[name]]) == 1]
+        self.sequences = tuple(dict.fromkeys(flat))
         """Inputs that are the lengths of padded sequences."""
         for shape in shapes.values():
             for size in shape:

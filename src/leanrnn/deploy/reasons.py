@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import re
 
+from torch import fx
+
 from leanrnn.running.user_line import place_in_trace, user_place
 
-__all__ = ["untraced"]
+__all__ = ["drawn", "untraced"]
 
 DATA = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
 """What torch raises where Python asks for a number that is in a tensor."""
+DRAWS = (
+    "rand",
+    "randn",
+    "rand_like",
+    "randn_like",
+    "randint",
+    "randperm",
+    "normal",
+    "normal_functional",
+    "bernoulli",
+    "multinomial",
+    "uniform",
+    "exponential",
+    "dropout",
+    "native_dropout",
+    "alpha_dropout",
+    "feature_dropout",
+)
+"""Operators whose results differ from call to call."""
 
 
 def untraced(error: BaseException) -> str:
@@ -28,6 +49,20 @@ def untraced(error: BaseException) -> str:
     operator = _operator(error)
     by = f" ({operator})" if operator and operator not in what else ""
     return f"the model cannot be traced as a graph{where}: {what[:300]}{by}. Compute it otherwise there."
+
+
+def drawn(graph: fx.Graph) -> str:
+    """A sentence on random numbers that a model draws; empty if it draws none."""
+    for node in graph.nodes:
+        name = str(node.target).removeprefix("aten.").partition(".")[0]
+        if node.op == "call_function" and name.rstrip("_") in DRAWS and node.args[2:3] != (False,):
+            place = place_in_trace(node.meta.get("stack_trace") or "")
+            where = f" at {place}" if place else ""
+            return (
+                f"the model draws random numbers{where} (aten.{name}), so that no file answers as it does. Take them "
+                "as an input of the forward, or leave them out in evaluation mode."
+            )
+    return ""
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

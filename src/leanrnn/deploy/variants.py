@@ -170,13 +170,24 @@ class _Search:
             if wanted is None or (wanted and not tensor.size(axis)):
                 return None
             if wanted != tensor.size(axis):
-                tensor = tensor.index_select(axis, torch.randint(tensor.size(axis), (wanted,), generator=generator))
+                tensor = tensor.index_select(axis, _chosen(tensor, axis, wanted, generator))
         if fit is not None:
             limit = sizes[fit[0]] + fit[1]
             largest = tensor == tensor.max() if tensor.numel() else tensor
             tensor = tensor.clamp(max=limit)
             tensor = torch.where(largest, limit, tensor) if fit[2] and tensor.numel() else tensor
         return tensor if before is tensor else _ordered(tensor, before)
+
+
+def _chosen(tensor: Tensor, axis: int, wanted: int, generator: torch.Generator) -> Tensor:
+    """Which entries along an axis: any, but a mask keeps its ends and its order, so that padding stays behind."""
+    last = tensor.size(axis) - 1
+    found = torch.randint(last + 1, (wanted,), generator=generator)
+    if not tensor.dtype.is_floating_point and wanted:
+        found[-1] = last
+        found[0] = 0
+        found = found.sort().values
+    return found
 
 
 def _lengths(tensor: Tensor, sizes: Mapping[str, int], generator: torch.Generator) -> Tensor:
