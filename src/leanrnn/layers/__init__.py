@@ -2,10 +2,10 @@
 
 from leanrnn.layers.attention import MultiheadAttention
 from leanrnn.layers.cells import Cell, GRUCell, LSTMCell, RNNCell
+from leanrnn.layers.fused import GATES, one_layer
 from leanrnn.layers.highway import RecurrentHighway
 from leanrnn.layers.norms import GroupNorm, LayerNorm, RMSNorm
 from leanrnn.layers.recurrent import (
-    GATES,
     GRU,
     LSTM,
     PLAIN,
@@ -40,6 +40,7 @@ __all__ = [
     "compose",
     "equal_widths",
     "narrow",
+    "one_layer",
     "slots_of",
     "widths_of",
 ]

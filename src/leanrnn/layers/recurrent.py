@@ -19,7 +19,7 @@ from leanrnn.layers.fused import GATES, backwards, flatten, one_layer, reversal
 from leanrnn.layers.states import Former, States, compose, narrow
 from leanrnn.layers.uncompiled import uncompiled
 
-__all__ = ["GATES", "GRU", "LSTM", "PLAIN", "RECURRENT", "RNN", "Recurrent", "equal_widths", "slots_of", "widths_of"]
+__all__ = ["GRU", "LSTM", "PLAIN", "RECURRENT", "RNN", "Recurrent", "equal_widths", "slots_of", "widths_of"]
 
 Weights = Sequence[Sequence[Tensor]]
 """Per layer and direction, in torch's order."""

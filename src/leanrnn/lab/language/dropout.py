@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+from leanrnn.layers import one_layer
+
 __all__ = ["LockedDropout", "RecurrentDropout", "WordDropout"]
 
 
@@ -67,9 +69,7 @@ class RecurrentDropout(nn.Module):
             return found
         weights = [dropout(w, self.p) if name == "weight_hh_l0" else w for name, w in layer.named_parameters()]
         first = x.new_zeros(1, x.size(1), layer.hidden_size)
-        how = (weights, True, 1, 0.0, True, False, False)
         if isinstance(layer, nn.LSTM):
-            y, h, c = torch.lstm(x, (first, first) if state is None else state, *how)
-            return y, (h, c)
-        call = {"GRU": torch.gru, "RNN_TANH": torch.rnn_tanh, "RNN_RELU": torch.rnn_relu}[layer.mode]
-        return call(x, first if state is None else state, *how)
+            return one_layer("LSTM", x, None, (first, first) if state is None else state, weights, True, True)
+        y, (h,) = one_layer(layer.mode, x, None, (first if state is None else state,), weights, True, True)
+        return y, h
