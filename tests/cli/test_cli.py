@@ -144,6 +144,16 @@ def test_help_fits_a_screen_and_names_every_command(capsys):
     assert main([]) == 2
 
 
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--json"]])
+def test_a_reader_that_goes_away_is_no_error(words):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leanrnn", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()  # before anything is written, as `head -0` does
+    assert process.wait(timeout=60) == 0 and process.stderr.read() == b""
+    process.stderr.close()
+
+
 @pytest.mark.parametrize("name", [name for commands in GROUPS.values() for name in commands])
 def test_the_help_of_a_command_has_examples_that_it_takes(capsys, monkeypatch, name):
     with pytest.raises(SystemExit) as stop:

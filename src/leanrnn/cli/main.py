@@ -35,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         given = _parse(*(argument for argument in arguments if argument != "--traceback"))
         with notes_for_warnings(), only_json() if getattr(given, "json", False) else nullcontext():
-            return given.run() or 0
+            code = given.run() or 0
+        sys.stdout.flush()  # here, where it can be told that nobody reads
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # who read the output has gone, as head does; the interpreter would flush it once more
