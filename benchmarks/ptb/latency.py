@@ -2,8 +2,8 @@
 
 python -m benchmarks ptb latency gru-small      # all runs of results/ptb_gru_small.json; nothing else running
 
-Models have the widths that the runs ended with, and weights of chance: time does not depend on them. All take turns,
-with one thread.
+Models have the widths that the runs ended with, and random weights: time does not depend on them. They are
+timed in turns, with one thread.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ WORDS, TRAINING = 10_000, 929_589  # of Penn Treebank: different ones, and those
 
 
 def text(config: Config, steps: int) -> Text:
-    """Words of chance, enough for so many steps."""
+    """Random words, enough for so many steps."""
     words = torch.randint(WORDS, (config.batch * (steps * config.window + 1),))
     rest = words[: config.batch * (config.window + 1)]
     return Text(words, rest, rest, tuple(map(str, range(WORDS))))

@@ -5,8 +5,8 @@ python -m benchmarks speed bits      # trains a small language model first, in m
 The model reads the documentation that comes with Python, as that of `leanrnn demo` does: embedding, two layers of 200
 and 2000 words. `weights` has bytes in the file and computes in single precision, `rounded` (QDQ) besides rounds what
 goes into every layer to bytes and back, and `loop` is what `leanrnn.quantize` writes: products of bytes, the recurrent
-ones in a loop. Times are taken of a second model too, with layers of 650 and weights of chance. All take turns, on one
-thread; a ratio is left out where quartiles are far apart.
+ones in a loop. Times are taken of a second model too, with layers of 650 and random weights. They are timed in
+turns, on one thread; a ratio is left out where quartiles are far apart.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def clock(files: Mapping[str, Path], seconds: float) -> dict[str, list[dict[str,
 
 
 def wide(config: Config, words: int, folder: Path, widths: tuple[int, ...] = WIDE) -> Path:
-    """Layers that are several times as wide, with weights of chance: time does not depend on them."""
+    """Layers that are several times as wide, with random weights: time does not depend on them."""
     config = replace(config, embedding=widths[0], widths=widths)
     about = {"config": config.to_json(), "words": list(map(str, range(words)))}
     path = folder / "wide.safetensors"

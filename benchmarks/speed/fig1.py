@@ -4,7 +4,7 @@ python -m benchmarks speed fig1      # two minutes, nothing else running; writes
 
 A product W X as an LSTM has it: four gates of ``hidden`` rows, ``2 * hidden`` columns (the input and the state), a
 batch of columns in X. Of the same W a part is zero: at random, stored as compressed sparse rows (multiplied by MKL
-through torch, and by scipy), or 4k rows and 2k columns, which leave a smaller dense matrix. All take turns.
+through torch, and by scipy), or 4k rows and 2k columns, which leave a smaller dense matrix. They are timed in turns.
 """
 
 from __future__ import annotations

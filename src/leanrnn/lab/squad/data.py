@@ -189,7 +189,7 @@ def _table(questions: Questions, vocabulary: Vocabulary) -> tuple[NDArray[np.int
 
 
 def _grouped(lengths: NDArray[np.int64], size: int, random: np.random.Generator | None) -> Iterable[NDArray[np.int64]]:
-    """Places of ``lengths`` in batches: sorted, or sorted within pools of chance, which then are shuffled."""
+    """Places of ``lengths`` in batches: sorted, or sorted within random pools, which are then shuffled."""
     if random is None:
         order = np.argsort(lengths, kind="stable")
         return (order[i : i + size] for i in range(0, len(order), size))
