@@ -105,7 +105,8 @@ class Lengths:
         def one(i: int, tensor: Tensor, counted: bool) -> Tensor:
             for axis in range(tensor.dim()):
                 size = places.get((i, axis), tensor.shape[axis])
-                tensor = tensor.index_select(axis, torch.arange(size).clamp(max=tensor.shape[axis] - 1))
+                if size != tensor.shape[axis] > 0:
+                    tensor = tensor.index_select(axis, torch.arange(size).clamp(max=tensor.shape[axis] - 1))
             whole = not tensor.is_floating_point() and tensor.dim() == 1 and tensor.numel()
             old = int(tensor.max()) if counted and whole else None
             return tensor if old not in counts else torch.where(tensor == old, counts[old], tensor)

@@ -27,7 +27,7 @@ class Reads(nn.Module):
         return self.head(y)
 
 
-@pytest.mark.parametrize("how", ["longest as int", "axes"])
+@pytest.mark.parametrize("how", ["longest", "longest as int", "axes"])
 def test_numbers_that_say_no_more_than_a_size(tmp_path, how):
     example = torch.randn(3, 5, 4), torch.tensor([5, 2, 4])
     written = leanrnn.export(Reads(how), example, tmp_path / "m.onnx")

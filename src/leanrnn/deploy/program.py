@@ -77,6 +77,17 @@ class Program:
 def trace(model: nn.Module, example: Any, held: frozenset[Place] = frozenset()) -> Program:
     """Follow ``model`` on ``example``. Which lengths may vary is found out on the way; those ``held`` do not."""
     example, result = _grown(model, example)
+    program, over = _followed(model, example, result, held)
+    # The model may have kept a length of the call before, which is fixed if it comes again; or a loop has too few steps
+    # to be seen.
+    if over - held and runs(model, more := longer(example, over - held, again=True)):
+        again, left = _followed(model, more, result, held)
+        program = again if len(left) < len(over) else program
+    return program
+
+
+def _followed(model: nn.Module, example: Any, result: Any, held: frozenset[Place]) -> tuple[Program, frozenset[Place]]:
+    """The graph, and where a length is fixed in it that the model can vary."""
     names = input_names(model, example)
     outputs = tuple(output_names(result, names))
     flat = Flat(model, example)
@@ -93,7 +104,7 @@ def trace(model: nn.Module, example: Any, held: frozenset[Place] = frozenset()) 
         again = described(module)
         if len(left := _open(model, again)) < len(over):
             program, over = again, left
-    return replace(program, fixed=(program.fixed or {}) | _named(program, over | held))
+    return replace(program, fixed=(program.fixed or {}) | _named(program, over | held)), over
 
 
 def capture(
@@ -227,11 +238,12 @@ def _result(model: nn.Module, example: Any) -> Any:
     return result
 
 
-def longer(example: Any, places: Iterable[Place]) -> Any:
-    """The example with one more entry along some axes of its tensors."""
+def longer(example: Any, places: Iterable[Place], again: bool = False) -> Any:
+    """The example with one more entry along some axes of its tensors; ``again`` repeats all of them first."""
     tensors = tensors_of(example)
     for i, axis in places:
-        tensors[i] = torch.cat([tensors[i], tensors[i].narrow(axis, 0, 1)], axis)
+        first = tensors[i].narrow(axis, 0, 1)
+        tensors[i] = torch.cat([tensors[i], *([tensors[i]] if again else []), first], axis)
     return with_tensors(example, tensors)
 
 

@@ -150,6 +150,10 @@ def _inputs(runtime: str, source: Path, metadata: dict[str, Any]) -> tuple[int, 
         reason = reason or reasons[-1]
         if good := [each for each, told in zip(found, reasons, strict=True) if not told]:
             return other, good
+    traced = metadata.get("traced", {})  # which the model takes for certain
+    found = [inputs_for(metadata, {name: times * size for name, size in traced.items()}) for times in (1, 2)]
+    if good := [each for each in found if not _why_not(runtime, source, each)]:
+        return OTHERS[0], good
     raise ExportError(f"{runtime} cannot run {source} at any of the lengths tried: {reason}. Export it again.")
 
 
@@ -184,6 +188,8 @@ def _timed(
     wanted = [_all_lengths(metadata, sizes, other) for sizes in TIMED]
     sizes = [each for i, each in enumerate(wanted) if each not in wanted[:i]]
     sizes = [each for each in sizes if not _why_not(runtime, before, inputs_for(metadata, each))]
+    if not sizes:
+        return ()
     files = [File(path, runtime, each) for each in sizes for path in (before, after)]
     spent = in_turns({i: file.caller(1) for i, file in enumerate(files)}, seconds, rounds=3, turn=3, warm_up=1)
     found = []

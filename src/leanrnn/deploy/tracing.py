@@ -7,10 +7,13 @@ import inspect
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan  # not public yet; tests run on the version it is known from
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
@@ -39,7 +42,8 @@ def whole_layers() -> Iterator[Padded]:
             for function, _ in codes:
                 function.__code__ = _elsewhere.__code__
             RecurrentHighway.steps = staticmethod(_highway)  # type: ignore[assignment]
-            with Padded() as padded:
+            kinds = [mock.patch.object(kind, "tolist", _listed) for kind in (FakeTensor, FunctionalTensor)]
+            with Padded() as padded, kinds[0], kinds[1]:
                 yield padded
         finally:
             RecurrentHighway.steps = staticmethod(steps)  # type: ignore[method-assign]
@@ -73,6 +77,8 @@ class Padded(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "dropout" and not (args[2] if len(args) > 2 else (kwargs or {}).get("training", True)):
             return args[0]  # the very tensor, as outside: a parameter may become a parameter again
+        if name == "as_tensor" and isinstance(args[0], Listed):
+            return args[0].tensor.to(**(kwargs or {}))
         if name == "_pack_padded_sequence":
             x, lengths, batch_first = args
             return x.transpose(0, 1) if batch_first else x, lengths
@@ -84,8 +90,37 @@ class Padded(TorchFunctionMode):
                 )
             # Without a total length torch passes the number of batch sizes, which here is the number of sequences.
             y = x if self.filled or _is(total, x.size(0)) else operators.longest(x, lengths)
+            if not getattr(x, "ends_in_zeros", False):  # what was computed of it, which is packed outside
+                step = torch.arange(y.size(0), device=y.device).unsqueeze(1)
+                inside = (step < lengths.to(y.device)).view(y.size(0), y.size(1), *(1 for _ in y.shape[2:]))
+                y = torch.where(inside, y, torch.zeros_like(y))
             return y.transpose(0, 1) if batch_first else y, lengths
         return func(*args, **(kwargs or {}))
+
+
+class Listed(Sequence[Any]):
+    """A list made of a tensor, as of lengths that are packed: it stays the tensor until somebody asks for a number."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __getitem__(self, key: Any) -> Any:
+        return TO_LIST[type(self.tensor)](self.tensor)[key]
+
+    def __len__(self) -> int:
+        return int(self.tensor.size(0))
+
+
+TO_LIST = {kind: kind.tolist for kind in (FakeTensor, FunctionalTensor)}
+
+
+def _listed(tensor: Any) -> Any:
+    """What ``tolist`` gives while a model is traced; of fixed length it may be a list of axes."""
+    return (
+        Listed(tensor)
+        if tensor.dim() == 1 and isinstance(tensor.size(0), torch.SymInt)
+        else TO_LIST[type(tensor)](tensor)
+    )
 
 
 def _is(size: Any, other: Any) -> bool:
@@ -125,6 +160,7 @@ def _forward(self: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None) -
         x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
     answer = [_returned(found, batched, back) for found in last]
     if lengths is not None:
+        x.ends_in_zeros = True  # type: ignore[attr-defined]
         y = PackedSequence(x, lengths, order, back)  # type: ignore[assignment]
     else:
         y = x.squeeze(1) if not batched else x.transpose(0, 1) if self.batch_first else x

@@ -13,6 +13,7 @@ import torch
 from leanrnn import __version__
 from leanrnn.deploy.containers import unused
 from leanrnn.deploy.files import KEY
+from leanrnn.deploy.formats.onnx.rewrites import rewritten
 from leanrnn.deploy.formats.onnx.translate import ORDER, table
 from leanrnn.deploy.lengths import named
 from leanrnn.deploy.libraries import quietly
@@ -34,7 +35,7 @@ def to_onnx(program: Program, metadata: Mapping[str, Any], outputs: Sequence[str
     try:
         with quietly(), torch.no_grad():
             written = torch.onnx.export(
-                program.exported, (), dynamo=True, custom_translation_table=table(), opset_version=opset,
+                rewritten(program.exported), (), dynamo=True, custom_translation_table=table(), opset_version=opset,
                 optimize=False, verbose=False,
             )  # fmt: skip
             model = written.model  # type: ignore[union-attr]
