@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from leanrnn.deploy.containers import unused
-from leanrnn.deploy.loops import steps_of
+from leanrnn.deploy.taken import steps_of
 
 __all__ = ["Lengths", "Place", "is_number", "named", "place_name", "words_in"]
 

@@ -7,6 +7,7 @@ their results or the last results are used, then the whole is torch's scan over 
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -16,14 +17,21 @@ from torch import Tensor, fx, nn
 from torch._higher_order_ops.scan import scan
 from torch.utils import _pytree as pytree
 
-__all__ = ["rolled", "steps_of"]
+from leanrnn.deploy.taken import apart, simplified
+
+__all__ = ["rolled"]
 
 Place: TypeAlias = tuple[str, Any]
 """What an argument is: ("now", position in the step), ("before", the same in the step before), ("slice", which
 sequence), ("fixed", a node or a number that is the same in all steps)."""
 LEAST = 3
 """Steps from which on something is a loop: a first one, and two that are alike."""
+Taken: TypeAlias = dict[tuple[fx.Node, int], dict[int, fx.Node]]
+"""Sequences and axes that are taken apart, with the node of every step."""
+Use: TypeAlias = tuple[fx.Node, int, fx.Node | None]
+"""What reads a result of a loop: a node, which result, and the last one if it is that alone."""
 ATEN = torch.ops.aten
+JOINS = (ATEN.stack.default, ATEN.cat.default)
 
 
 class NoLoop(Exception):
@@ -64,15 +72,24 @@ class Steps(nn.Module):
 class Loop:
     """Where the steps of a loop are in a graph, checked to be alike."""
 
-    def __init__(self, graph: fx.Graph) -> None:
-        self.slices, self.sources, count = _slices(graph)
+    def __init__(self, graph: fx.Graph, nodes: set[fx.Node], taken: Taken, count: int, backwards: bool) -> None:
+        """``nodes`` are those of the loop, besides the steps of the sequences themselves."""
+        read = {each for node in nodes for each in node.all_input_nodes}
+        self.sources = [key for key, steps in taken.items() if read.intersection(steps.values())]
+        self.backwards = backwards
+        self.slices: dict[fx.Node, tuple[int, int]] = {}
+        for k, key in enumerate(self.sources):
+            for i, node in taken[key].items():
+                self.slices[node] = (count - 1 - i if backwards else i, k)
         self.times: dict[fx.Node, int] = {}
         self.steps: list[list[fx.Node]] = [[] for _ in range(count)]
         for node in graph.nodes:
-            time = max([self.times[each] for each in node.all_input_nodes], default=-1)
-            self.times[node] = self.slices[node][0] if node in self.slices else time
-            if time >= 0 and node not in self.slices and node.op == "call_function":
-                self.steps[time].append(node)
+            if node in self.slices:
+                self.times[node] = self.slices[node][0]
+            elif node in nodes:
+                self.times[node] = max((self.times.get(each, -1) for each in node.all_input_nodes), default=-1)
+                if self.times[node] >= 0:
+                    self.steps[self.times[node]].append(node)
         *whole, end = self.steps
         if not whole[1] or {len(step) for step in whole} != {len(whole[1])}:
             raise NoLoop
@@ -85,9 +102,9 @@ class Loop:
         # The last step lacks what is only for a next one, and goes on into what follows the loop.
         self.last: dict[int, fx.Node] = {}
         for position in range(len(self.places)):
-            node = end[len(self.last)] if len(self.last) < len(end) else None
-            if node is not None and self._alike(node, count - 1, position):
-                self.last[position], self.at[node] = node, position
+            candidate = end[len(self.last)] if len(self.last) < len(end) else None
+            if candidate is not None and self._alike(candidate, count - 1, position):
+                self.last[position], self.at[candidate] = candidate, position
 
     def results(self, position: int) -> list[fx.Node | None]:
         """What stands at a position of every step."""
@@ -95,7 +112,7 @@ class Loop:
 
     def _places(self, node: fx.Node, time: int) -> Iterator[Place]:
         for leaf in pytree.tree_leaves((node.args, node.kwargs)):
-            if not isinstance(leaf, fx.Node) or self.times[leaf] < 0:
+            if not isinstance(leaf, fx.Node) or self.times.get(leaf, -1) < 0:
                 yield "fixed", leaf
             elif leaf in self.slices and self.times[leaf] == time:
                 yield "slice", self.slices[leaf][1]
@@ -121,29 +138,94 @@ class Loop:
 
 
 def _roll(module: fx.GraphModule) -> None:
-    graph = module.graph
+    graph, count = module.graph, 0
     graph.eliminate_dead_code()
+    simplified(graph)
     _share(graph)
-    loop = Loop(graph)
-    uses = list(_uses(graph, loop))
-    if not uses:
+    while (found := _found(graph)) is not None:
+        _replace(module, f"time_steps_{count}", *found)
+        graph.eliminate_dead_code()
+        count += 1
+    if not count:
         raise NoLoop
+
+
+def _found(graph: fx.Graph) -> tuple[Loop, list[Use]] | None:
+    """The first loop there is: one over the sequence that is taken apart first, forwards or backwards."""
+    given = _given(graph)
+    taken = {key: steps for key, steps in apart(graph).items() if key[0] in given and len(steps) >= LEAST}
+    for count in dict.fromkeys(map(len, taken.values())):
+        alike = {key: steps for key, steps in taken.items() if len(steps) == count}
+        for nodes in _together(graph, {node for steps in alike.values() for node in steps.values()}, count):
+            for backwards in (False, True):
+                with contextlib.suppress(NoLoop):
+                    loop = Loop(graph, nodes, alike, count, backwards)
+                    if uses := list(_uses(graph, loop)):
+                        return loop, uses
+    return None
+
+
+def _given(graph: fx.Graph) -> set[fx.Node]:
+    """What depends on an input: the rows of a weight are no steps."""
+    found: set[fx.Node] = set()
+    for node in graph.nodes:
+        if node.op == "placeholder" or found.intersection(node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _together(graph: fx.Graph, slices: set[fx.Node], count: int) -> list[set[fx.Node]]:
+    """What follows from the steps of sequences, in parts that have nothing to do with each other but that they read the
+    same, or that one reads what the other has collected of all its steps."""
+    part: dict[fx.Node, set[fx.Node]] = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or node in slices or _collects(node, count):
+            continue
+        before = [part[each] for each in node.all_input_nodes if each in part]
+        if before or slices.intersection(node.all_input_nodes):
+            joined = {node}.union(*before)
+            part |= dict.fromkeys(joined, joined)
+    return list({id(nodes): nodes for nodes in part.values()}.values())
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(each.alias_info is not None for each in schema.returns)
+
+
+def _collects(node: fx.Node, count: int) -> bool:
+    """Whether a node puts one result of every step together."""
+    listed: Any = node.args[0] if node.target in JOINS and node.args else ()
+    return isinstance(listed, list | tuple) and len(listed) == count and len({each.target for each in listed}) == 1
+
+
+def _replace(module: fx.GraphModule, name: str, loop: Loop, uses: list[Use]) -> None:
+    """A scan in place of the steps."""
+    graph = module.graph
     fixed = list(dict.fromkeys(v for p in loop.places for kind, v in p if kind == "fixed" and isinstance(v, fx.Node)))
     state = list(loop.first)
     results = list(dict.fromkeys([*state, *(position for _, position, _ in uses)]))
     body = _body(module, loop, fixed, results)
-    module.add_submodule("time_steps", Steps(body, [results.index(i) for i in state], [a for _, a in loop.sources]))
+    module.add_submodule(name, Steps(body, [results.index(i) for i in state], [a for _, a in loop.sources]))
     with graph.inserting_before(uses[0][0]):
-        given = [list(loop.first.values()), [source for source, _ in loop.sources], fixed]
-        made = graph.call_module("time_steps", tuple(given))
+        read = [graph.call_function(ATEN.flip.default, (s, [a])) if loop.backwards else s for s, a in loop.sources]
+        # Rows of one weight are views of one tensor, which a scan refuses.
+        own = [graph.call_function(ATEN.clone.default, (node,)) if _is_view(node) else node for node in fixed]
+        made = graph.call_module(name, ([*loop.first.values()], read, own))
         parts = {position: graph.call_function(operator.getitem, (made, i)) for i, position in enumerate(results)}
     for user, position, last in uses:
         with graph.inserting_before(user):
             if last is not None:
                 new = graph.call_function(ATEN.select.int, (parts[position], 0, -1))
+                new.meta = dict(last.meta)
                 user.replace_input_with(last, new)
             else:
-                user.replace_all_uses_with(_joined(graph, user, parts[position]))
+                turned = list(user.args[0]) != loop.results(position)  # type: ignore[arg-type]
+                all_of = graph.call_function(ATEN.flip.default, (parts[position], [0])) if turned else parts[position]
+                new = _joined(graph, user, all_of)
+                new.meta = dict(user.meta)
+                user.replace_all_uses_with(new)
+                graph.erase_node(user)
 
 
 def _share(graph: fx.Graph) -> None:
@@ -165,50 +247,16 @@ def _changes(node: fx.Node) -> bool:
     return schema is not None and (schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags)  # type: ignore[union-attr]
 
 
-def _apart(graph: fx.Graph) -> dict[tuple[fx.Node, int], dict[int, fx.Node]]:
-    """Sequences and axes along which every step is taken by itself, with the nodes that do."""
-    taken: dict[tuple[fx.Node, int], dict[int, fx.Node]] = {}
-    for node in graph.nodes:
-        if node.target is ATEN.select.int:
-            source, axis, step = node.args
-            taken.setdefault((source, axis), {})[step] = node
-        elif node.target is operator.getitem and node.args[0].target is ATEN.unbind.int:
-            source, axis = (*node.args[0].args, 0)[:2]
-            taken.setdefault((source, axis), {})[node.args[1]] = node
-    return {key: steps for key, steps in taken.items() if steps.keys() == {*range(_length(*key))}}
-
-
-def steps_of(graph: fx.Graph) -> set[int]:
-    """Numbers of steps of what is taken apart in whole, step by step."""
-    return {len(steps) for steps in _apart(graph).values() if len(steps) >= LEAST}
-
-
-def _slices(graph: fx.Graph) -> tuple[dict[fx.Node, tuple[int, int]], list[tuple[fx.Node, int]], int]:
-    """Nodes that are a step of a sequence, with the step and which sequence; the sequences and their axes; how many
-    steps. The sequence that is taken apart first says how many, others of that length go along."""
-    whole = _apart(graph)
-    count = next((len(steps) for steps in whole.values() if len(steps) >= LEAST), 0)
-    if not count:
-        raise NoLoop
-    sources = [key for key, steps in whole.items() if len(steps) == count]
-    return {node: (i, k) for k, key in enumerate(sources) for i, node in whole[key].items()}, sources, count
-
-
-def _length(source: fx.Node, axis: int) -> int:
-    size = str(source.meta["val"].shape[axis])  # one that turned out to be fixed prints as a number
-    return int(size) if size.isdigit() else -1
-
-
-def _uses(graph: fx.Graph, loop: Loop) -> Iterator[tuple[fx.Node, int, fx.Node | None]]:
+def _uses(graph: fx.Graph, loop: Loop) -> Iterator[Use]:
     """What reads results of a loop: a node, which result, and the last one if it is that alone."""
     for node in graph.nodes:
         read = [each for each in node.all_input_nodes if each in loop.at]
         if not read or node in loop.at:
             continue
         listed = node.args[0] if node.args and isinstance(node.args[0], (list, tuple)) else ()
-        if node.target in (ATEN.stack.default, ATEN.cat.default):
+        if node.target in JOINS:
             position = loop.at.get(listed[0], -1)
-            if position < 0 or list(listed) != loop.results(position):
+            if position < 0 or loop.results(position) not in (list(listed), list(listed)[::-1]):
                 raise NoLoop
             yield node, position, None
             continue
