@@ -20,6 +20,10 @@ class Reads(nn.Module):
             y = y * (torch.arange(longest) < lengths[:, None]).unsqueeze(-1)
         elif self.how == "axes":
             y = y - y.mean(torch.arange(1, y.dim()).tolist(), keepdim=True) + lengths.sum()
+        elif self.how == "checks":
+            assert not torch.isnan(x).any()
+            if (lengths > x.size(1)).any():
+                raise ValueError("too long")
         elif self.how == "branch":
             y = y + 1 if lengths.sum() > 9 else y
         elif self.how == "number" and int(lengths.max()) > 4:
@@ -27,7 +31,7 @@ class Reads(nn.Module):
         return self.head(y)
 
 
-@pytest.mark.parametrize("how", ["longest", "longest as int", "axes"])
+@pytest.mark.parametrize("how", ["longest", "longest as int", "axes", "checks"])
 def test_numbers_that_say_no_more_than_a_size(tmp_path, how):
     example = torch.randn(3, 5, 4), torch.tensor([5, 2, 4])
     written = leanrnn.export(Reads(how), example, tmp_path / "m.onnx")
