@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import leanrnn
-import tests.support.families_more  # noqa: F401  (registers more families)
+import tests.support.families_more  # registers more families
+import tests.support.families_newer  # noqa: F401
 from leanrnn.discovery.readings import PLAIN, READINGS
 from tests.discovery.test_corners import cut, x
 from tests.support.families import FAMILIES, Run
@@ -89,8 +90,9 @@ def both() -> Run:
         (lambda: FAMILIES["state_directions_joined_by_slices"]().model, x(), 1),
         (wasteful, x(), 2),
         (both, x(), 3),
+        (lambda: FAMILIES["attention_scaled_by_the_size_of_a_head"]().model, x(), 4),
     ],
-    ids=["plain", "constants", "everything", "both"],
+    ids=["plain", "constants", "everything", "both", "heads"],
 )
 def test_every_reading_is_needed_and_written_down(make, example, number) -> None:
     model, words = make().double(), READINGS[number].words

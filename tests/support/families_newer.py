@@ -145,3 +145,44 @@ def matrix_memory_over_all_pairs_of_steps() -> Family:
     model = Run(forward, up=nn.Linear(5, 12), forget=nn.Linear(36, 3), head=nn.Linear(12, 2))
     model.q, model.k, model.v = (nn.Parameter(torch.randn(6, 2, 2)) for _ in range(3))
     return Family(model, _x(), {"forget": 3})
+
+
+@family
+def four_states_in_one_tensor() -> Family:
+    """xLSTM's scalar memory: output, cell, normaliser and stabiliser stacked; of them two are zero where a unit is."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        states, outs = x.new_zeros(4, x.size(1), m.hh.in_features), []
+        for step in x:
+            y, c, n, s = states.view(4, x.size(1), -1).unbind(0)
+            i, f, z, o = (m.ih(step) + m.hh(y)).chunk(4, -1)
+            kept = F.logsigmoid(f) + s
+            s = torch.maximum(kept, i)
+            f, i = (kept - s).exp(), (i - s).exp()
+            c, n = f * c + i * z.tanh(), f * n + i
+            states = torch.stack((o.sigmoid() * c / n, c, n, s))
+            outs.append(states[0])
+        return m.head(m.norm(torch.stack(outs)))
+
+    parts = {"ih": nn.Linear(5, 4 * H), "hh": nn.Linear(H, 4 * H, bias=False), "norm": nn.LayerNorm(H)}
+    return Family(Run(forward, head=nn.Linear(H, 2), **parts), _x(), {"hh": H})
+
+
+@family
+def graph_convolution_in_a_gru() -> Family:
+    """Input and state side by side, seen from each node and its neighbours: two columns of a weight for each unit."""
+
+    def seen(m: Any, *parts: Tensor) -> Tensor:
+        joined = torch.cat(parts, -1)
+        return torch.stack([joined, torch.einsum("nm,bmf->bnf", m.near, joined)], -1).flatten(0, 1).flatten(1)
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        h = x.new_zeros(x.size(1), 3, m.head.in_features)
+        for step in x:
+            r, u = m.gates(seen(m, step, h)).sigmoid().view(*h.shape[:2], -1).chunk(2, -1)
+            h = u * h + (1 - u) * m.new(seen(m, step, r * h)).tanh().view(h.shape)
+        return m.head(h)
+
+    model = Run(forward, gates=nn.Linear(22, 12), new=nn.Linear(22, 6), head=nn.Linear(6, 1))
+    model.register_buffer("near", torch.rand(3, 3))
+    return Family(model, torch.randn(4, 2, 3, 5), {"gates": 6})

@@ -101,7 +101,7 @@ def _same_derived(found: Propagation, of: Labels) -> list[tuple[Labels, Labels]]
     seen = set[bytes]()
     for a, b, _ in found.ties.implied:
         both = np.unique(np.stack([of[a].reshape(-1), of[b].reshape(-1)]), axis=1)
-        if both.tobytes() in seen:  # the same operator at every step
+        if not both.size or both.tobytes() in seen:  # the same operator at every step
             continue
         seen.add(both.tobytes())
         owners, starts = np.unique(both[0], return_index=True)

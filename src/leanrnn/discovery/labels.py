@@ -85,7 +85,9 @@ def simplify(factor: Factor) -> Factor | None:
             continue
         i = axes.index(axis)
         top = labels.max(axis=i, keepdims=True)
-        if bool(((labels == top) | (labels < 0)).all()):
+        # A choice keeps its axis where it tells what is zero from what is not: states of all kinds in one stack.
+        told = axis in main or bool((zero == zero.min(axis=i, keepdims=True)).all())
+        if told and bool(((labels == top) | (labels < 0)).all()):
             labels, zero = top.squeeze(i), zero.min(axis=i)
             axes.pop(i)
             main.discard(axis)

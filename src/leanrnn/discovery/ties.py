@@ -78,6 +78,10 @@ class Ties:
         known = labels[labels >= 0]
         return bool(known.size) and not bool(self._fixed[known].all())
 
+    def stays(self, labels: Labels) -> NDArray[np.bool_]:
+        """Which of the labels are fixed; that of a constant is not."""
+        return (labels >= 0) & self._fixed[labels]
+
     def tie(self, a: Labels, b: Labels) -> None:
         """Tie labels pairwise; arrays broadcast."""
         if a is b or (a.shape == b.shape and np.array_equal(a, b)):

@@ -52,18 +52,29 @@ def _unify_cluster(
         elif len(factors) == 1 and len(near := [k for k, o in enumerate(owners) if o.main & factors[0].main]) == 1:
             rows[near[0]][i] = factors[0]
         elif len(factors) == 1:
-            # One operand is a flattened product of widths, the other (the columns of a weight) has a label per pair.
-            # These follow both widths; tied to both, they would tie every index of one to every index of the other.
             derived[i] = factors[0]
-            for owner in owners:
-                axes = sorted({*owner.axes, *factors[0].axes})
-                sizes = [shape[a] for a in axes]
-                ties.imply(expand_to(owner, axes, sizes)[0], expand_to(factors[0], axes, sizes)[0])
+            _follow(ties, owners, factors[0], shape)
         else:
             for factor in (*factors, *owners):
                 ties.pin(factor.labels, "two flattened products of widths meet in different orders")
     tied = [_tie_row(ties, row, derived, values, shape, combine) for row in rows if row]
     return [factor for factor in tied if factor is not None]
+
+
+def _follow(ties: Ties, owners: Sequence[Factor], factor: Factor, shape: Sequence[int]) -> None:
+    """One operand is a flattened product of widths, the other (the columns of a weight) has a label per pair.
+
+    These follow all of the widths; tied to them, they would tie every index of one to every index of the other.
+    """
+    axes = sorted({*factor.axes, *(axis for owner in owners for axis in owner.axes)})
+    sizes = [shape[a] for a in axes]
+    mine = expand_to(factor, axes, sizes)[0]
+    spread = [expand_to(owner, axes, sizes)[0] for owner in owners]
+    stays = [ties.stays(labels) for labels in spread]
+    for labels, fixed in zip(spread, stays, strict=True):
+        ties.imply(np.where(fixed, -1, labels), mine)
+    # Where none of the widths can lose anything, the pairs stay; next to a constant they are free.
+    ties.tie(np.where(np.logical_and.reduce(stays), spread[0], -1), mine)
 
 
 def _in_order_of(owners: Sequence[Factor], factors: Sequence[Factor]) -> Sequence[Factor] | None:

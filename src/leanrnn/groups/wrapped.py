@@ -41,7 +41,8 @@ def plain_name(model: nn.Module, name: str) -> str:
     for part in name.split("."):
         if here is None or part != _inner(here):
             kept.append(part)
-        here = None if here is None else here._modules.get(part)
+        parts = {} if here is None else here._modules
+        here = parts[part] if part in parts else None  # that of a TorchScript module has no get
     return ".".join(kept)
 
 

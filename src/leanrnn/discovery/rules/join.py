@@ -50,7 +50,7 @@ def _seam(call: Call, value: Value, dim: int) -> Value:
 
     One label stands for all indices: none of them has a meaning of its own.
     """
-    if value.shape[dim] < 2 or any(dim in f.axes for f in value.factors):
+    if value.shape[dim] < 2 or any(dim in (f.axes if call.fused else f.main) for f in value.factors):
         return value
     label = call.ties.fresh(1, f"is an axis along which {call.name} lays tensors side by side")
     return replace(value, factors=(*value.factors, Factor.on(dim, label.repeat(value.shape[dim]))))
@@ -66,10 +66,20 @@ def _put(call: Call, base: Value, part: Value, dim: int, index: Labels, soft: bo
         rest = 2 if (base.zero if old is None else part.zero) else 0
         joined = put(old, new, dim, index, base.shape, rest)
         if joined is not None and not soft and dim in joined.axes and dim not in joined.main:
-            joined = call.ties.collapse(joined, [dim])
+            joined = _one_width(call, joined, dim)
         if joined is not None:
             factors.append(joined)
     return Value(base.shape, tuple(factors), base.zero and part.zero)
+
+
+def _one_width(call: Call, factor: Factor, dim: int) -> Factor | None:
+    """Tie what lies along ``dim``; which of it is zero is remembered for whoever chooses one again."""
+    tied = call.ties.collapse(factor, [dim])
+    axis = factor.axes.index(dim)
+    if tied is None or len({row.tobytes() for row in np.moveaxis(factor.zero, axis, 0)}) == 1:
+        return tied
+    top = factor.labels.max(axis=axis, keepdims=True)
+    return replace(factor, labels=np.broadcast_to(top, factor.labels.shape))
 
 
 def write_at(call: Call, base: Value, part: Value, dim: int, index: Labels) -> Value:

@@ -10,14 +10,15 @@ from leanrnn.discovery.labels import Value, broadcast, permute, reshape, take
 from leanrnn.discovery.rules.base import Call, axes_of, fixed, fixed_axes, pin_axes, rule, written
 from leanrnn.discovery.rules.kinds import Kind
 from leanrnn.discovery.rules.pointwise import pin_stretched
+from leanrnn.discovery.ties import harden
 
 
-@rule("aten.view", "aten._unsafe_view", "aten._reshape_alias", "aten._reshape_copy", kind=Kind.MOVE)
+@rule("aten.view", "aten._unsafe_view", "aten._reshape_alias", "aten._reshape_copy", kind=Kind.MOVE, soft=True)
 def _view(call: Call) -> Value:
     value: Value = call["self"]
     if value.ndim == len(call.shape) and value.shape == tuple(call.shape):
         return value
-    result = reshape(value, call.shape)
+    result = reshape(harden(call.ties, value), call.shape)
     return _note_blocks(call, _drop_partners(call, result))
 
 
