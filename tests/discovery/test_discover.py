@@ -67,7 +67,9 @@ def test_value_that_does_not_vanish_is_pinned():
 def test_residual_from_the_input_is_pinned():
     model = Run(lambda m, x: m.head(x + m.rnn(x)[0]), rnn=nn.GRU(5, 5), head=nn.Linear(5, 3))
     groups = leanrnn.discover(model, _x())
-    assert groups.pinned == [("rnn.l0", "is an axis of input 0")]
+    [(name, reason)] = groups.pinned
+    assert name == "rnn.l0" and reason.startswith("is an axis of input 0, which it meets in aten.add at ")
+    assert "test_discover.py:" in reason
 
 
 def outputs(*pick: str) -> Run:

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.parametrize import ParametrizationList
 
+from leanrnn.discovery.computed import computed_number
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups, Layer
 from leanrnn.running.compare import run
@@ -33,7 +34,9 @@ def prove_layers(model: nn.Module, groups: Groups, example: Any, hints: Mapping[
             return layers
         if len(layers) == 1:
             groups.failed = True
-            known = hints.get(layers[0].name) or _moving(model, layers[0])
+            known = (
+                hints.get(layers[0].name) or _moving(model, layers[0]) or _computed(model, layers[0], reason, example)
+            )
             groups.pinned.append((layers[0].name, known or reason))
             return []
         # Those known to pass are cut along: two widths may each pass alone and fail together (one number for both).
@@ -99,6 +102,14 @@ def _moving(model: nn.Module, layer: Layer) -> str | None:
                 "model.eval(), or take the norm off with torch.nn.utils.parametrize.remove_parametrizations"
             )
     return None
+
+
+def _computed(model: nn.Module, layer: Layer, reason: str, example: Any) -> str | None:
+    """Where the result changes because code computes a number from the width."""
+    if "changes the result" not in reason:
+        return None
+    number = computed_number(model, Groups([layer], model=model), random_masks([layer]), example)
+    return f"{reason}, as {number}" if number else None
 
 
 def _reason(error: Exception) -> str:
