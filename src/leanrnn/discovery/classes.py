@@ -148,7 +148,7 @@ def _pinned(
     nodes = found.tape.nodes
     # A class has many reasons and shows its first: one with the user's line before one without.
     located = [(lab, why, f" at {nodes[at].where}") for lab, why, at in found.ties.pins if at >= 0]
-    fixed = _met([(lab, why) for lab, why, at in found.ties.pins if at < 0], found)
+    fixed = [(lab, why, "") for lab, why, at in found.ties.pins if at < 0]
     for labels, why, where in (*located, *((lab, why, "") for lab, why in pins), *fixed):
         for cls in np.unique(of[labels[labels >= 0]]):
             pinned[cls] = True
@@ -160,23 +160,6 @@ def _pinned(
             pinned[o] = True
             reasons.setdefault(int(o), reasons[int(d)])
     return pinned, reasons
-
-
-def _met(fixed: Sequence[tuple[Labels, str]], found: Propagation) -> list[tuple[Labels, str, str]]:
-    """Reasons of labels that were fixed from the start, each with the operator in which they met one that was not."""
-    ties, nodes = found.ties, found.tape.nodes
-    first: dict[int, int] = {}
-    for a, b, at in ties.tied:
-        for mine, other in ((a, b), (b, a)):
-            mixed = ties.stays(mine) & ~ties.stays(other)
-            if at >= 0 and mixed.any():
-                for label in np.unique(mine[mixed]).tolist():
-                    first.setdefault(label, at)
-    told = []
-    for labels, why in fixed:
-        at = min((first[label] for label in labels.tolist() if label in first), default=-1)
-        told.append((labels, why, f", which it meets in {nodes[at].name} at {nodes[at].where}" if at >= 0 else ""))
-    return sorted(told, key=lambda each: not each[2])
 
 
 def _explain_derived(found: Propagation, of: Labels, reasons: dict[int, str]) -> None:

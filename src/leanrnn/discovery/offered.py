@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from leanrnn.discovery.classes import Classes
+from leanrnn.discovery.labels import Labels
 from leanrnn.discovery.propagate import Propagation
 from leanrnn.discovery.widths import width_name
 from leanrnn.groups.data import Layer
@@ -22,6 +24,7 @@ Patterns = str | Sequence[str] | None
 def pinned_widths(found: Propagation, classes: Classes) -> list[tuple[str, str]]:
     """Every recurrent width that cannot shrink, named like a layer, with the reason."""
     pinned: dict[str, str] = {}
+    fixed = {reason for _, reason, at in found.ties.pins if at < 0}
     for owner in found.owners:
         if owner.kind != "parameter":
             continue
@@ -30,9 +33,30 @@ def pinned_widths(found: Propagation, classes: Classes) -> list[tuple[str, str]]
         stuck = classes.recurrent[of] & (classes.pinned[of] | classes.derived[of])
         if stuck.any() and _loops(found, classes, owner.name, set(of[stuck].tolist())):
             name = width_name(owner.name)
-            reason = classes.reason(labels[stuck])
-            pinned.setdefault(name, reason)
+            if name not in pinned:
+                reason = classes.reason(labels[stuck])
+                pinned[name] = reason + (_meeting(found, classes, labels[stuck]) if reason in fixed else "")
     return list(pinned.items())
+
+
+def _meeting(found: Propagation, classes: Classes, labels: Labels) -> str:
+    """Where a width that was pinned from the start, as by an axis of an input, meets what pins it."""
+    mine = np.unique(classes.of[labels])
+    edges: dict[int, list[tuple[int, int]]] = {}
+    for a, b, at in found.ties.tied:
+        for i in np.flatnonzero(np.isin(classes.of[a], mine)).tolist():
+            edges.setdefault(int(a[i]), []).append((int(b[i]), at))
+            edges.setdefault(int(b[i]), []).append((int(a[i]), at))
+    seen, todo = set(labels.tolist()), deque(labels.tolist())
+    while todo:
+        for label, at in edges.get(todo.popleft(), ()):
+            if at >= 0 and found.ties.stays(np.array(label)):
+                node = found.tape.nodes[at]
+                return f", which it meets in {node.name} at {node.where}"
+            if label not in seen:
+                seen.add(label)
+                todo.append(label)
+    return ""
 
 
 def _loops(found: Propagation, classes: Classes, name: str, stuck: set[int]) -> bool:

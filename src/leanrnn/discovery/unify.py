@@ -53,7 +53,8 @@ def _unify_cluster(
             rows[near[0]][i] = factors[0]
         elif len(factors) == 1:
             derived[i] = factors[0]
-            _follow(ties, owners, factors[0], shape)
+            if (free := _follow(ties, owners, factors[0], shape)) is not None:
+                rows[0][i] = free
         else:
             for factor in (*factors, *owners):
                 ties.pin(factor.labels, "two flattened products of widths meet in different orders")
@@ -61,10 +62,11 @@ def _unify_cluster(
     return [factor for factor in tied if factor is not None]
 
 
-def _follow(ties: Ties, owners: Sequence[Factor], factor: Factor, shape: Sequence[int]) -> None:
+def _follow(ties: Ties, owners: Sequence[Factor], factor: Factor, shape: Sequence[int]) -> Factor | None:
     """One operand is a flattened product of widths, the other (the columns of a weight) has a label per pair.
 
     These follow all of the widths; tied to them, they would tie every index of one to every index of the other.
+    What lies next to a constant follows nothing: that part is returned, for the first of the widths.
     """
     axes = sorted({*factor.axes, *(axis for owner in owners for axis in owner.axes)})
     sizes = [shape[a] for a in axes]
@@ -73,8 +75,12 @@ def _follow(ties: Ties, owners: Sequence[Factor], factor: Factor, shape: Sequenc
     stays = [ties.stays(labels) for labels in spread]
     for labels, fixed in zip(spread, stays, strict=True):
         ties.imply(np.where(fixed, -1, labels), mine)
-    # Where none of the widths can lose anything, the pairs stay; next to a constant they are free.
+    # Where none of the widths can lose anything, the pairs stay.
     ties.tie(np.where(np.logical_and.reduce(stays), spread[0], -1), mine)
+    others = np.logical_and.reduce([fixed | (labels < 0) for fixed, labels in zip(stays, spread, strict=True)])
+    free = np.where(others & (spread[0] < 0), mine, -1)
+    alone = tuple(axes) == owners[0].axes == factor.axes and (free >= 0).any()
+    return Factor(factor.axes, free, factor.zero, factor.main) if alone else None
 
 
 def _in_order_of(owners: Sequence[Factor], factors: Sequence[Factor]) -> Sequence[Factor] | None:
