@@ -41,10 +41,11 @@ def pinned_widths(found: Propagation, classes: Classes) -> list[tuple[str, str]]
 
 def _meeting(found: Propagation, classes: Classes, labels: Labels) -> str:
     """Where a width that was pinned from the start, as by an axis of an input, meets what pins it."""
-    mine = np.unique(classes.of[labels])
+    mine = next(cls for cls in np.unique(classes.of[labels]).tolist() if cls in classes.reasons)
+    labels = labels[classes.of[labels] == mine]
     edges: dict[int, list[tuple[int, int]]] = {}
     for a, b, at in found.ties.tied:
-        for i in np.flatnonzero(np.isin(classes.of[a], mine)).tolist():
+        for i in np.flatnonzero(classes.of[a] == mine).tolist():
             edges.setdefault(int(a[i]), []).append((int(b[i]), at))
             edges.setdefault(int(b[i]), []).append((int(a[i]), at))
     seen, todo = set(labels.tolist()), deque(labels.tolist())
