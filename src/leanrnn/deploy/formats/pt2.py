@@ -34,8 +34,9 @@ class TorchProgram(Format):
         """With torch's own recurrent operators, which take the number of steps for a constant; which other lengths may
         vary is known from the operators of leanrnn."""
         from leanrnn.deploy.containers import tensors_of
+        from leanrnn.deploy.examples import longer
         from leanrnn.deploy.lengths import is_number
-        from leanrnn.deploy.program import longer, trace
+        from leanrnn.deploy.program import trace
         from leanrnn.deploy.reasons import untraced
         from leanrnn.running.quiet import quiet
 
