@@ -80,7 +80,7 @@ class Lengths:
     def _fixed(self) -> Iterator[str]:
         """Axes that have a number in the file, and that the model takes at another length."""
         shapes = enumerate(self.axes.values())
-        numbers = [(i, axis) for i, shape in shapes for axis, size in enumerate(shape) if not _is_word(size)]
+        numbers = [(i, axis) for i, shape in shapes for axis, size in enumerate(shape) if not _is_word(size) and size]
         for i, axis in numbers:
             size = self.leaves[i].shape[axis]
             alike = [(j, other) for j, other in numbers if self.leaves[j].shape[other] == size]

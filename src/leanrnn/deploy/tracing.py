@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
 from leanrnn.deploy import operators
+from leanrnn.deploy.passed import passed
 from leanrnn.errors import ExportError
 from leanrnn.layers import RecurrentHighway, States
 from leanrnn.layers.highway_steps import highway_step
@@ -77,6 +78,8 @@ class Padded(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "dropout" and not (args[2] if len(args) > 2 else (kwargs or {}).get("training", True)):
             return args[0]  # the very tensor, as outside: a parameter may become a parameter again
+        if name == "__bool__" and (known := passed()) is not None:
+            return known
         if name == "as_tensor" and isinstance(args[0], Listed):
             return args[0].tensor.to(**(kwargs or {}))
         if name == "_pack_padded_sequence":

@@ -2,15 +2,12 @@
 
 Torch gives up where the size of a tensor is a number that only a run knows. With the numbers of the example at hand it
 goes on, and notes what it took for granted. Much of that is harmless: a number that depends on no input, or one that is
-as long as an axis, as the longest sequence is, or one that is asked for only to raise an error. A branch that the
-numbers of an input decide is not, and stays refused.
+as long as an axis, as the longest sequence is. A branch that the numbers of an input decide is not, and stays refused.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import linecache
 import re
 from collections.abc import Callable, Iterator
 from unittest import mock
@@ -65,39 +62,18 @@ def _decided_by_input(exported: ExportedProgram) -> bool:
     for node in nodes:
         if made.intersection(node.all_input_nodes) and node.target is not torch.ops.aten.sym_size.int:
             made.add(node)
-    asked = [node for node in nodes if node in made and _is_read(node) and not _only_raises(node)]
-    harmless = {name for n in nodes if _is_read(n) and n not in asked for name in _names(n.meta["val"].node._expr)}
-    read = {name: n.args[0] for n in asked for name in _names(n.meta["val"].node._expr)}
+    read = {name: n.args[0] for n in nodes if n in made and _is_read(n) for name in _names(n.meta["val"].node._expr)}
     shapes = [getattr(node.meta.get("val"), "shape", ()) for node in inputs]
     lengths = {str(size) for shape in shapes for size in shape}
     notes = [str(n.args[1]).partition("expression ")[2].partition(" on node")[0] for n in nodes if _is_assert(n)]
     same = [found.groups() for text in notes if (found := SAME.fullmatch(text))]
     known = {name for name, size in same if not size.isdigit() or size in lengths}
     for text in notes:
-        about = (_names(text) & read.keys()) - harmless
+        about = _names(text) & read.keys()
         if any(read[name].meta["val"].dtype is torch.bool for name in about):
             return True
         if not about <= known and not SIZE.fullmatch(text):
             return True
-    return False
-
-
-def _only_raises(node: fx.Node) -> bool:
-    """Whether a number is read for an ``assert``, or for an ``if`` that does nothing but raise: a check of the input,
-    which it has passed."""
-    places = re.findall(r'File "([^"]+)", line (\d+)', str(node.meta.get("stack_trace")))
-    if node.args[0].meta["val"].dtype is not torch.bool or not places:  # type: ignore[union-attr]
-        return False
-    file, line = places[-1][0], int(places[-1][1])
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return False
-    for part in ast.walk(tree):
-        if isinstance(part, ast.Assert) and part.lineno <= line <= (part.test.end_lineno or part.lineno):
-            return True
-        if isinstance(part, ast.If) and part.lineno <= line <= (part.test.end_lineno or part.lineno):
-            return isinstance(part.body[-1], ast.Raise) and not part.orelse
     return False
 
 
