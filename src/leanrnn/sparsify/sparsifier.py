@@ -83,7 +83,7 @@ class Sparsifier:
         penalty: str | Penalty | None = None,
         mode: Mode = "gradient",
     ) -> None:
-        check_numbers(groups.model, GroupsError)
+        check_numbers(groups.model, GroupsError, fake=False)  # steps of a fake model tell what memory they take
         self.groups = groups
         self._way = way_for(groups, strength, budget, steps, course, threshold, penalty, mode)
         self.steps = 0
