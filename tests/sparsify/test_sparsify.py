@@ -56,7 +56,7 @@ def test_loss_mode_is_clipped_with_the_data_gradient():
         clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
     assert same(model, by_hand(make, clip=clip))
-    with pytest.raises(GroupsError, match="already acts"):
+    with pytest.raises(GroupsError, match="acts by itself"):
         hooked(make, steps=1)[1].loss()
 
 

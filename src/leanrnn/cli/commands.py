@@ -15,8 +15,9 @@ from leanrnn.cli.demo import Demo
 from leanrnn.cli.discover import Discover
 from leanrnn.cli.listing import Env, Ls
 from leanrnn.cli.measure import Measure
-from leanrnn.cli.models import Export, Quantize, Shrink
+from leanrnn.cli.models import Export, Quantize
 from leanrnn.cli.report import Report
+from leanrnn.cli.shrink import Shrink
 from leanrnn.cli.train import Train
 from leanrnn.errors import ConfigError
 
@@ -71,7 +72,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "shrink": Command(
             Shrink, "cut hidden units out of the model of a run",
             ("runs/text --out small.safetensors", "runs/text --out small.safetensors --budget mult_adds=25%",
-             "big.safetensors --factory my.py:tagger --out x.safetensors"),
+             "my:net --data my:data --budget weights=50% --out x.safetensors"),
         ),
         "export": Command(
             Export, "write a model as ONNX, or as a program of torch",

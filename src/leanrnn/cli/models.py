@@ -1,118 +1,16 @@
-"""``leanrnn shrink``, ``export`` and ``quantize``: what comes after training."""
+"""``leanrnn export`` and ``quantize``: what comes after training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
 from leanrnn.cli.artefacts import Given, Source, trained
 from leanrnn.cli.printing import print_json, print_table
 from leanrnn.environment import check_target
 from leanrnn.errors import ConfigError
 
-if TYPE_CHECKING:
-    from torch import nn
-
-    import leanrnn
-
-__all__ = ["Export", "Quantize", "Shrink"]
-
-
-@dataclass(frozen=True)
-class Shrink:
-    """Cut the dead components, or as many as you say, out of a model, and write it to a file.
-
-    With --budget those go that are worth least for what they cost. Worth is the share of the layer's squared norm."""
-
-    source: Source
-    """A run folder (its last checkpoint, if it is not finished) or a file it has written."""
-    out: Path
-    """The file to write."""
-    ratio: float | None = None
-    """Part of the components of every layer to cut out, those of the smallest norms; without it the dead."""
-    budget: tuple[str, ...] = ()
-    """What the model may cost, such as mult_adds=25% or weights=1e6; several, and floors=8 or round_to=4, may follow
-    each other."""
-    keep_widths: tuple[str, ...] = ()
-    """Components to keep, those of the largest norms, by layer: NAME=NUMBER."""
-    runtime: Literal["onnxruntime", "torch"] = "onnxruntime"
-    """That milliseconds of a budget are measured in, on one thread."""
-    round_to: int = 1
-    """Keep a multiple of this many components in every layer."""
-    factory: str | None = None
-    """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
-    example: str | None = None
-    """Inputs, if that function returns a model alone, such as "1,35:int64"."""
-    json: bool = False
-    """Print what was done as JSON."""
-
-    def run(self) -> None:
-        """Shrink, prove, write."""
-        import leanrnn
-
-        path = trained(self.source)
-        _check_model_target(self.out, path)
-        model, example, sizes = self._given(path)
-        # What is dead may be of any kind; by size of the norms only layers are cut.
-        chosen = self.ratio is not None or self.budget or self.keep_widths
-        groups = leanrnn.discover(model, example, scope="recurrent" if chosen else "all")
-        small = leanrnn.shrink(
-            model, groups, ratio=self.ratio, round_to=self.round_to, keep_widths=_widths(self.keep_widths),
-            budget=self._budget(model, groups),
-        )  # fmt: skip
-        leanrnn.save(small, self.out, about=leanrnn.about(path))
-        found = [sizes(model), sizes(small)]
-        if self.json:
-            print_json({"from": str(path), "to": str(self.out), "before": found[0], "after": found[1]})
-        else:
-            print_table([("", "before", "after"), *((k, str(found[0][k]), str(found[1][k])) for k in found[0])])
-            zeroed = " with the units that were cut out at zero" if chosen else ""
-            print(f"{self.out} computes what {path} computes{zeroed}.")
-
-    def _given(self, path: Path) -> tuple[nn.Module, Any, Callable[[Any], dict[str, Any]]]:
-        """The model, an example, and what to tell of its size."""
-        import leanrnn
-        from leanrnn.cost import mult_adds
-        from leanrnn.groups import count_weights
-        from leanrnn.lab.task import task_of
-
-        if self.factory is not None:
-            model, example = Given(self.source, self.factory, self.example).model()
-            return model, example, lambda m: {"weights": count_weights(m), "mult-adds": mult_adds(m.eval(), example)}
-        about = leanrnn.about(path)
-        task = task_of(about)
-        return task.load(path), task.inputs(about, 2, 3), task.sizes
-
-    def _budget(self, model: nn.Module, groups: leanrnn.Groups) -> leanrnn.Budget | None:
-        import leanrnn
-
-        timed = any(text.partition("=")[0].strip() == "milliseconds" for text in self.budget)
-        latency = leanrnn.fit_latency(model, groups, runtime=self.runtime) if timed else None
-        return leanrnn.Budget.parse(self.budget, latency) if self.budget else None
-
-
-def _check_model_target(out: Path, source: Path) -> None:
-    """A file to write a model to: not one that looks exported, and not the one that is read."""
-    from leanrnn.deploy import format_of
-
-    if format_of(out) is not None:
-        raise ConfigError(f"{out} ends like an exported file. Name it .safetensors, and then use leanrnn export.")
-    if out.exists() and out.samefile(source):
-        raise ConfigError(f"{out} is the file to shrink itself. Name another one with --out.")
-    check_target(out, ConfigError)
-
-
-def _widths(texts: tuple[str, ...]) -> dict[str, int] | None:
-    """What ``--keep-widths`` says."""
-    found = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
-        if not name or not number.isdigit():
-            raise ConfigError(f"{text!r} is no width. Give NAME=NUMBER, with the name of a layer (leanrnn discover).")
-        found[name] = int(number)
-    return found or None
+__all__ = ["Export", "Quantize"]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import leanrnn
 from leanrnn.lab.events import check_finite
 from leanrnn.lab.notes import noted
+from leanrnn.lab.phase import phase_of
 from leanrnn.lab.sparse_settings import SparseSettings
 
 __all__ = ["Job", "Tally", "judging", "sparsifier_for", "start_file"]
@@ -127,8 +128,7 @@ class Job(Generic[Model]):
         progress = self.sparsifier.status().progress if self.sparsifier else None
         if progress is None:
             return {}
-        last = "recovering" if config.warm_up + config.shrink < 1 else "shrinking"
-        phase = {"warm up": "full size", "shrink": "shrinking", "recover": "recovering"}.get(progress.phase, last)
+        phase = phase_of(progress.phase, config.warm_up + config.shrink < 1)
         return {"phase": phase, "used": {name: now / limit for name, (now, limit) in progress.costs.items()}}
 
     def note_difference(self, before: Tensor, after: Tensor) -> None:
