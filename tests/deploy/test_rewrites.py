@@ -81,3 +81,19 @@ def test_eight_bits_of_a_model_that_takes_long_inputs_alone(tmp_path):
     model = Model(lambda m, x: m.rnn(wide(x).transpose(1, 2))[0])
     written = leanrnn.export(model, torch.randn(2, 1, 1800), tmp_path / "m.onnx")
     assert leanrnn.quantize(written.path, seconds=0).difference < 0.1
+
+
+def filtered(m, x):
+    """Complex numbers over a window of time, as filters of a spectrum have them."""
+    y = m.rnn(x)[0]
+    spectrum = torch.view_as_complex(torch.stack([y[..., :3], y[..., 3:]], -1))
+    windows = nn.functional.pad(spectrum, (0, 0, 1, 1)).unsqueeze(-3).unfold(-2, 3, 1)[:, 0]
+    weights = torch.view_as_complex(torch.arange(18.0).view(3, 3, 2))
+    z = torch.einsum("btfn,fn->btf", windows, weights) + spectrum.select(-1, 0).unsqueeze(-1).expand(-1, -1, 3)
+    return torch.view_as_real(z)
+
+
+def test_complex_numbers_at_any_length(tmp_path):
+    model, x = Model(filtered), torch.randn(2, 5, 4)
+    written = leanrnn.export(model, x, tmp_path / "m.onnx")
+    assert written.inputs["x"] == ("batch", "time", 4) and written.difference < 1e-5

@@ -10,6 +10,8 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from leanrnn.deploy.formats.onnx.complexes import COMPLEX
+
 __all__ = ["rewritten"]
 
 ATEN = torch.ops.aten
@@ -67,7 +69,7 @@ def _pool(node: Any) -> None:
         node.target, node.args = ATEN.mean.dim, (x, one, True)
 
 
-CHANGES: dict[object, Callable[[Any], None]] = {
+CHANGES: dict[object, Callable[[Any], None]] = COMPLEX | {
     ATEN.split.Tensor: _split,
     ATEN.chunk.default: _split,
     ATEN.clamp.default: _clamp,
