@@ -198,3 +198,22 @@ def test_it_is_told_when_eight_bits_are_slower(tmp_path, monkeypatch, capsys):
 
 def test_a_file_without_free_lengths_is_timed_as_it_was_exported():
     assert str(Speed({}, (1.0, 1.1), (0.5, 0.6), 2.0)).startswith("As exported, eight bits are faster")
+
+
+class Blocks(nn.Module):
+    """A product with a stack of matrices, as of gates in blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.blocks, self.head = nn.GRU(6, 8), nn.Parameter(torch.randn(2, 4, 4)), nn.Linear(8, 5)
+
+    def forward(self, x):
+        y = self.rnn(x)[0].unflatten(-1, (2, 4)).unsqueeze(-2)
+        return self.head((y @ self.blocks).flatten(-3))
+
+
+def test_a_stack_of_matrices_is_stored_in_bytes(tmp_path):
+    small = in_eight_bits(tmp_path, Blocks(), torch.randn(5, 3, 6))
+    assert 0 < small.difference < 0.1
+    kept = {each.name: each for each in onnx.load(small.path).graph.initializer}
+    assert kept["blocks/bytes"].data_type == onnx.TensorProto.INT8 and "blocks" not in kept

@@ -30,15 +30,16 @@ def to_int8(source: Path, target: Path, reduce_range: bool) -> None:
     inside = {"EnableSubgraph": True}  # the steps of a scan too
     try:
         with quietly():
-            _prepare(source, target)
-            tool.quantize_dynamic(target, target, extra_options=inside, **options)
-            store_in_bytes(target, target, RECURRENT)
+            stacked = _prepare(source, target)
+            tool.quantize_dynamic(target, target, nodes_to_exclude=stacked, extra_options=inside, **options)
+            store_in_bytes(target, target, (*RECURRENT, "MatMul"))  # of which only those are left
     except Exception as error:
         raise ExportError(f"onnxruntime cannot quantise {source}: {in_short(error)}. Keep it as it is.") from error
 
 
-def _prepare(source: Path, target: Path) -> None:
-    """The file as onnxruntime's quantiser can take it."""
+def _prepare(source: Path, target: Path) -> list[str]:
+    """The file as onnxruntime's quantiser can take it; the products that it cannot, with a stack of matrices, as of
+    layers in blocks: onnxruntime takes one scale for every column of a single one."""
     onnx = ONNX.package("onnx")
     model = onnx.load(str(source))
     to_steps(model)
@@ -47,6 +48,8 @@ def _prepare(source: Path, target: Path) -> None:
     for graph in _graphs(model.graph):
         del graph.value_info[:]  # of shapes that are others now
     onnx.save(model, str(target))
+    stacks = {each.name for each in model.graph.initializer if len(each.dims) > 2}
+    return [node.name for node in nodes_of(model.graph) if node.op_type == "MatMul" and node.input[1] in stacks]
 
 
 def _own_weights(model: Any) -> None:
