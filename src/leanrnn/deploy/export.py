@@ -154,7 +154,7 @@ class _Writing:
         try:
             difference = check(run, variants, written.outputs)
         except ExportError as error:
-            raise (ExportError(random) if (random := drawn(program.exported.graph)) else error) from error
+            raise (ExportError(random) if (random := drawn(program.exported.graph_module)) else error) from error
         difference = max(difference, stream.check(run, written.outputs) if pairs else 0.0)
         fixed = dict(program.fixed or {})
         return Exported(self.part, program.inputs, written.outputs, written.nodes, difference, pairs, fixed)

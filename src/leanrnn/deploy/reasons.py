@@ -8,7 +8,7 @@ from torch import fx
 
 from leanrnn.running.user_line import place_in_trace, user_place
 
-__all__ = ["drawn", "untraced"]
+__all__ = ["drawn", "is_draw", "untraced"]
 
 DATA = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
 """What torch raises where Python asks for a number that is in a tensor."""
@@ -25,6 +25,10 @@ DRAWS = (
     "multinomial",
     "uniform",
     "exponential",
+    "standard_gamma",
+    "sample_dirichlet",
+    "poisson",
+    "binomial",
     "dropout",
     "native_dropout",
     "alpha_dropout",
@@ -51,16 +55,21 @@ def untraced(error: BaseException) -> str:
     return f"the model cannot be traced as a graph{where}: {what[:300]}{by}. Compute it otherwise there."
 
 
-def drawn(graph: fx.Graph) -> str:
+def is_draw(target: object) -> bool:
+    """Whether an operator of torch gives random numbers."""
+    return str(target).removeprefix("aten.").partition(".")[0].strip("_") in DRAWS
+
+
+def drawn(module: fx.GraphModule) -> str:
     """A sentence on random numbers that a model draws; empty if it draws none."""
-    for node in graph.nodes:
-        name = str(node.target).removeprefix("aten.").partition(".")[0]
-        if node.op == "call_function" and name.rstrip("_") in DRAWS and node.args[2:3] != (False,):
-            place = place_in_trace(node.meta.get("stack_trace") or "")
+    inside = [each.graph for each in module.modules() if isinstance(each, fx.GraphModule)]  # as under no_grad
+    for node in (node for graph in inside for node in graph.nodes):
+        if node.op == "call_function" and is_draw(node.target) and node.args[2:3] != (False,):
+            name, place = str(node.target).rpartition(".")[0], place_in_trace(node.meta.get("stack_trace") or "")
             where = f" at {place}" if place else ""
             return (
-                f"the model draws random numbers{where} (aten.{name}), so that no file answers as it does. Take them "
-                "as an input of the forward, or leave them out in evaluation mode."
+                f"the model draws random numbers{where} ({name}), so that no file answers as it does. Take them as "
+                "an input of the forward, or leave them out in evaluation mode."
             )
     return ""
 

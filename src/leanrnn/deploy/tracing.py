@@ -24,6 +24,7 @@ from leanrnn.layers import RecurrentHighway, States
 from leanrnn.layers.highway_steps import highway_step
 from leanrnn.layers.recurrent import Recurrent, slots_of, widths_of
 from leanrnn.layers.states import narrow
+from leanrnn.running.user_line import running_place
 
 __all__ = ["whole_layers"]
 
@@ -82,6 +83,8 @@ class Padded(TorchFunctionMode):
             return known
         if name == "as_tensor" and isinstance(args[0], Listed):
             return args[0].tensor.to(**(kwargs or {}))
+        if name.startswith("split") and any(isinstance(each, Listed) for each in (*args, *(kwargs or {}).values())):
+            raise ExportError(_split_by_numbers())
         if name == "_pack_padded_sequence":
             x, lengths, batch_first = args
             return x.transpose(0, 1) if batch_first else x, lengths
@@ -99,6 +102,16 @@ class Padded(TorchFunctionMode):
                 y = torch.where(inside, y, torch.zeros_like(y))
             return y.transpose(0, 1) if batch_first else y, lengths
         return func(*args, **(kwargs or {}))
+
+
+def _split_by_numbers() -> str:
+    """Why a list that is a tensor cannot say how long parts are."""
+    place = running_place()
+    return (
+        f"the model splits a tensor{f' at {place}' if place else ''} into parts as long as the numbers in another, "
+        "such as the batch sizes of a packed sequence: how many parts there are, only a run knows. Compute with padded "
+        "tensors and a mask there, or use nn.LSTM or nn.GRU, which take packed sequences."
+    )
 
 
 class Listed(Sequence[Any]):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["place_in_trace", "user_line", "user_place"]
+__all__ = ["place_in_trace", "running_place", "user_line", "user_place"]
 
 _LIBRARIES = (Path(__file__).parents[1], Path(torch.__file__).parent)
 _STANDARD = Path(sysconfig.get_paths()["stdlib"])
@@ -25,7 +25,16 @@ def user_place(error: BaseException) -> str | None:
     """File, line and function of the user's code that raised ``error``; ``None`` if none of it was running."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    return _innermost(traceback.extract_tb(error.__traceback__))
+
+
+def running_place() -> str | None:
+    """The same of the user's code that is running now."""
+    return _innermost(traceback.extract_stack())
+
+
+def _innermost(stack: traceback.StackSummary) -> str | None:
+    for frame in reversed(stack):
         path = Path(frame.filename)
         if path.exists() and not _is_library(path):
             return f"{frame.filename}:{frame.lineno}, in {frame.name}"

@@ -18,6 +18,7 @@ from leanrnn.deploy.formats.onnx.translate import ORDER, table
 from leanrnn.deploy.lengths import named
 from leanrnn.deploy.libraries import quietly
 from leanrnn.deploy.program import Program
+from leanrnn.deploy.reasons import drawn, is_draw
 from leanrnn.errors import ExportError
 from leanrnn.running.user_line import place_in_trace
 
@@ -123,13 +124,15 @@ def _named(size: Any, names: Mapping[str, str]) -> Any:
 
 
 def _untranslated(program: Program, error: BaseException) -> str:
-    """Which operator ONNX has no counterpart for, and where the model runs it."""
+    """Which operator ONNX has no counterpart for, and where the model runs it; random numbers are told as such."""
     text = str(error)
     found = re.search(r"translating node %(\w+) .*?target=(?:torch\.ops\.)?([\w.]+)\]\(args = (.*)", text)
     if found is None:
         lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
         return f"the model has no counterpart in ONNX: {lines[0].rstrip('.')}."
     name, target, rest = found.groups()
+    if is_draw(target) and (random := drawn(program.exported.graph_module)):
+        return random
     nodes = {node.name: node for node in program.exported.graph.nodes}
     # ONNX is asked for the parts of an operator too: then those of the model that read the same are meant.
     readers = [user for each in re.findall(r"%(\w+)", rest) if each in nodes for user in nodes[each].users]
