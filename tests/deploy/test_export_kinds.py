@@ -234,6 +234,11 @@ def unknown(m: Model, x: Tensor) -> Tensor:
     return m.rnn(torch.from_numpy(x.numpy()))[0]
 
 
+def counted(m: Model, x: Tensor, graph: Tensor) -> Tensor:
+    groups = x.new_zeros(int(graph.max()) + 1, 5)
+    return groups.index_add(0, graph, m.rnn(x)[0][:, -1, :5])
+
+
 def steps_of_packed(m: Model, x: Tensor, lengths: Tensor) -> Tensor:
     packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
     return torch.split(packed.data, packed.batch_sizes.tolist())[0]
@@ -247,6 +252,7 @@ REFUSED = [
     (bad, frames(), r"at .*test_export_kinds.py:\d+, in bad depends on values that only a run knows"),
     (unknown, frames(), r"cannot be traced as a graph at .*test_export_kinds.py:\d+, in unknown: "),
     (lambda m, x: m.rnn(x)[0] + torch.rand(7), frames(), r"draws random numbers at .*kinds.py:\d+, in .*\(aten.rand\)"),
+    (counted, (frames(), torch.tensor([3, 3])), r"in counted depends on values that only a run knows \(int\(\), "),
     (steps_of_packed, (frames(), torch.tensor([4, 2])), r"splits a tensor at .*kinds.py:\d+, in steps_of_packed"),
     (sampled, frames(), r"draws random numbers at .*kinds.py:\d+, in .*\(aten"),
     (lambda m, x: 3, frames(), "returns no tensor but int"),
@@ -261,7 +267,7 @@ def test_refusals_are_one_sentence_and_leave_nothing(run, example, message, tmp_
     with pytest.raises(ExportError, match=message) as error:
         leanrnn.export(Model(run), example, tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == [] and capfd.readouterr() == ("", "")
-    assert run in (bad, steps_of_packed) or "only a run knows" not in str(error.value)
+    assert run in (bad, counted, steps_of_packed) or "only a run knows" not in str(error.value)
 
 
 def test_names_given_twice(tmp_path):

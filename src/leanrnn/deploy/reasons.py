@@ -91,7 +91,7 @@ def _operator(error: BaseException) -> str:
     """An operator of torch that the error names; ``.item()`` is what Python calls the read of a number."""
     found = re.search(r"\b(?:torch\.ops\.)?(aten[.:]+\w+(?:\.\w+)?)", str(error))
     if found is None:
-        return ".item(), if, or range" if _asks(error) else ""
+        return "int(), .item(), if, or range" if _asks(error) else ""
     return "a number read from a tensor" if "_local_scalar_dense" in found[1] else found[1]
 
 
