@@ -1,5 +1,7 @@
 """Models that take one step at a call: what several of them show is found, cut and compared."""
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -124,3 +126,95 @@ def test_mult_adds_are_those_of_one_call():
     groups = leanrnn.discover(model, torch.randn(2, 4))
     assert leanrnn.shrink(model, groups, ratio=0.5).cell.hidden_size == 3
     assert isinstance(groups.example, Steps) and groups.example.count == 3
+
+
+class Folded(nn.Module):
+    """Steps far apart are folded into the batch, as dilated networks do: a short example leaves the second layer one
+    step."""
+
+    def __init__(self, kind: type[nn.RNNBase], **more) -> None:
+        super().__init__()
+        self.near, self.far = nn.GRU(4, 7), kind(7, 6, **more)
+        self.head = nn.Linear(self.far.proj_size or 6 * (1 + self.far.bidirectional), 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.near(x)[0]
+        return self.head(self.far(x.reshape(len(x) // 4, -1, x.size(-1)))[0])
+
+
+class Once(nn.Module):
+    """A cell that is called once, and whose state is returned; there is no way to hand it in."""
+
+    def __init__(self, kind: type[nn.RNNCellBase]) -> None:
+        super().__init__()
+        self.cell, self.head = kind(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> tuple:
+        state = self.cell(x)
+        return self.head(state[0] if isinstance(state, tuple) else state), state
+
+
+class Last(nn.Module):
+    """One layer and its last output."""
+
+    def __init__(self, kind: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.rnn, self.head = kind(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.rnn(x)[0][-1])
+
+
+def halved(model: nn.Module, groups) -> tuple[nn.Module, nn.Module]:
+    """The model with every second component zeroed, and with it cut."""
+    keep = {layer.name: list(range(0, layer.width, 2)) for layer in groups}
+    zero = copy.deepcopy(model)
+    zero_(zero, groups, groups.keep_mask(keep))
+    return zero, leanrnn.shrink(model, groups, keep=keep)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [(nn.LSTM, {}), (nn.GRU, {}), (nn.RNN, {}), (nn.LSTM, {"bidirectional": True}), (nn.LSTM, {"proj_size": 4})],
+)
+def test_a_layer_that_takes_one_step_is_cut_for_longer_inputs_too(kind, more):
+    model = Folded(kind, **more).double()
+    groups = leanrnn.discover(model, torch.randn(4, 2, 4).double())
+    assert groups["near.l0"].width == 7 and not groups.pinned
+    zero, small = halved(model, groups)
+    assert small.far.weight_hh_l0.shape == (model.far.weight_hh_l0.shape[0] // 2, more.get("proj_size", 6) // 2)
+    x = torch.randn(16, 2, 4).double()
+    with torch.no_grad():
+        assert torch.allclose(small(x), zero(x), atol=1e-12) and not torch.allclose(zero(x), model(x), atol=1e-3)
+    assert "far." in "".join(groups.notes) and "longer example" in groups.notes[-1]
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("scope", ["recurrent", "all"])
+def test_an_example_of_one_step_is_enough_for_a_layer(kind, scope):
+    model = Last(kind).double()
+    groups = leanrnn.discover(model, torch.randn(1, 2, 4).double(), scope=scope)
+    assert groups.widths == {"rnn.l0": 6} and not groups.pinned
+    zero, small = halved(model, groups)
+    x = torch.randn(5, 2, 4).double()
+    with torch.no_grad():
+        assert torch.allclose(small(x), zero(x), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_a_cell_called_once_returns_its_state_narrower(kind):
+    model = Once(kind).double()
+    groups = leanrnn.discover(model, torch.randn(2, 4).double())
+    assert groups.widths == {"cell": 6}
+    zero, small = halved(model, groups)
+    assert small.cell.weight_hh.shape == (model.cell.weight_hh.shape[0] // 2, 3) and small.cell.hidden_size == 3
+    x = torch.randn(2, 4).double()
+    with torch.no_grad():
+        one, other = (m.cell(x, m.cell(x)) for m in (zero, small))
+        one, other = (m.head(h[0] if isinstance(h, tuple) else h) for m, h in ((zero, one), (small, other)))
+    assert torch.allclose(one, other, atol=1e-12)
+
+
+def test_a_note_only_where_one_step_is_all_there_is():
+    model = Folded(nn.GRU)
+    assert not leanrnn.discover(model, torch.randn(8, 2, 4)).notes

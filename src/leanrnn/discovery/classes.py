@@ -27,6 +27,8 @@ class Classes:
     derived: NDArray[np.bool_]
     implied: tuple[Labels, Labels]
     reasons: dict[int, str]
+    one_step: NDArray[np.bool_]
+    """Recurrent by what is known of a layer that takes a single step: no weight reads what it made itself."""
 
     def reason(self, labels: Labels) -> str:
         """Why the first of their classes that cannot leave, or not on its own, has to stay."""
@@ -56,13 +58,18 @@ def solve(found: Propagation, pins: Sequence[tuple[Labels, str]]) -> Classes:
     marks = np.zeros((3, count), np.bool_)
     for labels in found.recurrence.sure:
         marks[0, of[labels[labels >= 0]]] = True
+    one_step = np.zeros(count, np.bool_)
+    for labels in found.recurrence.named:
+        one_step[of[labels[labels >= 0]]] = True
+    one_step &= ~marks[0]
+    marks[0] |= one_step
     for labels, before in found.recurrence.meetings:
         _mark_loop(found, of, labels, before, marks[0])
     _mark_states(found, of, marks[0])
     for labels in ties.needs:
         marks[1, of[labels]] = True
     marks[2, derived] = True
-    return Classes(of, pinned, marks[0], marks[1], marks[2], (owner, derived), reasons)
+    return Classes(of, pinned, marks[0], marks[1], marks[2], (owner, derived), reasons, one_step)
 
 
 def _components(count: int, left: Sequence[Labels], right: Sequence[Labels]) -> Labels:

@@ -12,7 +12,7 @@ from torch import nn
 from leanrnn.discovery.classes import Classes
 from leanrnn.discovery.hidden import hidden_widths, hiding
 from leanrnn.discovery.joins import join_layers, lines_of
-from leanrnn.discovery.offered import Patterns, chosen, input_hints, offerable, pinned_widths
+from leanrnn.discovery.offered import Patterns, chosen, input_hints, offerable, one_step_layers, pinned_widths
 from leanrnn.discovery.products import costs_of
 from leanrnn.discovery.propagate import Propagation
 from leanrnn.discovery.prove import note_blind_proof, prove_layers, try_cut
@@ -97,7 +97,8 @@ def _in_steps(groups: Groups, discovered: Callable[[Any], Groups]) -> Groups:
 
 
 def _recurrent(groups: Groups) -> bool:
-    return any(layer.recurrent for layer in groups)
+    """Whether the example shows a recurrence, by more than a single step of a recurrent layer."""
+    return any(layer.recurrent and layer.name not in groups.one_step for layer in groups)
 
 
 def _discovered(
@@ -157,6 +158,12 @@ def _discovered(
         groups.notes.append(
             f"{layer.name}: the state handed in (input {numbers}) has to be one that this model returned, or zeros. "
             "Then it is zero where a component is dead"
+        )
+    groups.one_step = one_step_layers(*solved[reading], groups.layers)
+    if groups.one_step:
+        groups.notes.append(
+            f"{', '.join(groups.one_step)}: a single step in this example, so the proof does not compare the weights "
+            "that read the state. Give a longer example, and it does"
         )
     groups.costs = costs_of(*solved[reading], groups.layers, model, example.count if isinstance(example, Steps) else 1)
     groups.example = example

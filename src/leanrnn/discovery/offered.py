@@ -15,7 +15,7 @@ from leanrnn.discovery.widths import width_name
 from leanrnn.groups.data import Layer
 from leanrnn.groups.groups import Groups
 
-__all__ = ["Patterns", "chosen", "input_hints", "offerable", "pinned_widths"]
+__all__ = ["Patterns", "chosen", "input_hints", "offerable", "one_step_layers", "pinned_widths"]
 
 Patterns = str | Sequence[str] | None
 """Shell-style patterns on the names of layers and of their parameters."""
@@ -109,3 +109,14 @@ def input_hints(found: Propagation, classes: Classes, groups: Groups) -> dict[st
             if int(classes.of[starts[strip.tensor, strip.axis] + int(strip.positions[0])]) in reached:
                 hints[layer.name] = f"is as wide as input {owner.name}, which the caller hands in at full width"
     return hints
+
+
+def one_step_layers(found: Propagation, classes: Classes, layers: Iterable[Layer]) -> tuple[str, ...]:
+    """Layers that are recurrent although no operator shows it: they take one step."""
+    starts = {(o.name, o.axis): o.start for o in found.owners if o.kind != "input"}
+
+    def shown(layer: Layer) -> bool:
+        of = np.concatenate([classes.of[starts[s.tensor, s.axis] + s.positions] for s in layer.strips])
+        return bool((classes.recurrent[of] & ~classes.one_step[of]).any())
+
+    return tuple(layer.name for layer in layers if layer.recurrent and not shown(layer))

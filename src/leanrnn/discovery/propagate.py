@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from leanrnn.discovery.first_step import first_step
 from leanrnn.discovery.functions import Opaque
 from leanrnn.discovery.labels import Factor, Labels, Value
 from leanrnn.discovery.reach import idle_nodes, live_nodes, unread_tiles, weights_of
@@ -63,6 +64,7 @@ class _Reader:
         self.result = Propagation(tape, Ties(heads=how.heads))
         self.sums = sums_of(tape)
         self._idle: set[int] = set()
+        self._rows: dict[str, Labels] = {}
         self.result.masks, self.result.sums = self.sums.masks, frozenset(self.sums.reads)
 
     def source(self, i: int, source: Source) -> None:
@@ -76,6 +78,8 @@ class _Reader:
                 factors.append(Factor.on(axis, self._own(ties.fresh(size), source, axis, shape), flag))
             if source.kind == "parameter":
                 self.result.recurrence.made_of[i] = self.result.recurrence.bit(i)
+                if factors:
+                    self._rows[source.name] = factors[0].labels
         elif self._may_be_state(i, source):
             labels = self._own(ties.fresh(int(np.prod(shape))), source, len(shape) - 1, shape)
             axes = tuple(range(len(shape)))
@@ -136,11 +140,20 @@ class _Reader:
                 self.result.ties.readers.append(factor.labels.reshape(-1))
                 self.result.ties.reads.append(factor.labels.reshape(-1))
         self.result.recurrence.note(node, call)
+        self._first_step(node, call)
+
+    def _first_step(self, node: Node, call: Call) -> None:
+        """What belongs together in a recurrent layer although its first step does not show it."""
+        own = first_step(node, call, self.result.recurrence.parameters, self._rows)
+        if own is not None:
+            columns, makers, rows = own
+            self.result.ties.tie(columns, makers)
+            self.result.recurrence.named += [columns, rows]
 
     def idle(self, index: int, node: Node) -> None:
         """A node that counts for nothing but its cost."""
         ties, recurrence = self.result.ties, self.result.recurrence
-        said = [*ties.said(), recurrence.sure, recurrence.meetings]
+        said = [*ties.said(), recurrence.sure, recurrence.named, recurrence.meetings]
         before = [len(each) for each in said]
         self.node(index, node)
         for each, length in zip(said, before, strict=True):

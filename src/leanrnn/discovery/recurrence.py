@@ -35,6 +35,8 @@ class Recurrence:
     values: dict[int, Value]
     sure: list[Labels] = field(default_factory=list)
     """Labels along which a weight reads what came from itself."""
+    named: list[Labels] = field(default_factory=list)
+    """Labels of the weight with which a recurrent layer reads its first state, whether or not it takes another step."""
     meetings: list[tuple[Labels, int]] = field(default_factory=list)
     """Labels of a result in which two steps met, and the labels the older step was made of."""
     made_of: dict[int, int] = field(default_factory=dict)
@@ -57,6 +59,11 @@ class Recurrence:
         return [
             key[1] for key, bit in self._bits.items() if bit & bits and isinstance(key, tuple) and key[0] == "label"
         ]
+
+    def parameters(self, value: int) -> list[str]:
+        """Names of the parameters a value is made of, if of nothing else."""
+        bits = self.made_of.get(value, 0)
+        return [self.tape.sources[key].name for key, bit in self._bits.items() if bit & bits and isinstance(key, int)]
 
     def note(self, node: Node, call: Call) -> None:
         """Take one operator into account."""

@@ -45,6 +45,8 @@ class Groups:
         """Numbers in the user's modules that are a width: (module, path, layers or a tensor, its axis)."""
         self.notes: list[str] = []
         """What else there is to know of the proof, for the user."""
+        self.one_step: tuple[str, ...] = ()
+        """Layers that take a single step in the example: what they are is known from their modules."""
         self.reading = ""
         """From which operators the groups were found, in words: the plain reading, or one that a model needed."""
         self.failed = False
