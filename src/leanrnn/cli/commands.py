@@ -46,7 +46,7 @@ class Command:
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "See what it does": {
         "demo": Command(
-            Demo, "train a small language model dense and lean, and compare (5 minutes)",
+            Demo, "train a small language model dense and lean, and compare (10 min)",
             ("", "--out my-demo --threads 2"),
         ),
         "ls": Command(Ls, "list the recipes to train, with their results", ("", "--json")),
@@ -70,7 +70,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "Use a trained model": {
         "shrink": Command(
-            Shrink, "cut hidden units out of the model of a run",
+            Shrink, "cut hidden units out of a model; train one of your own to a budget",
             ("runs/text --out small.safetensors", "runs/text --out small.safetensors --budget mult_adds=25%",
              "my:net --data my:data --budget weights=50% --out x.safetensors"),
         ),
