@@ -34,7 +34,7 @@ def as_file(model: nn.Module, inputs: Inputs, run: Callable[[nn.Module, Inputs],
             return {"written": False, "why": {"onnx": short(str(error))}}
         except Exception as error:
             return {"written": False, "raw": True, "why": {"onnx": short(f"{type(error).__name__}: {error}")[:300]}}
-        found = Lengths(model, inputs, written.inputs, run).tried(path)
+        found = Lengths(model, inputs, written.inputs, run, filled=bool(written.notes)).tried(path)
         return {"written": True, **found} | _eight_bits(path, found["why"])
 
 
@@ -51,8 +51,12 @@ def _eight_bits(path: Path, why: dict[str, str]) -> dict[str, Any]:
 class Lengths:
     """The lengths of a file's inputs, varied."""
 
-    def __init__(self, model: nn.Module, inputs: Inputs, axes: Axes, run: Callable[..., list[Tensor]]) -> None:
+    def __init__(
+        self, model: nn.Module, inputs: Inputs, axes: Axes, run: Callable[..., list[Tensor]], filled: bool = False
+    ) -> None:
         self.model, self.inputs, self.axes, self.run = model, inputs, axes, run
+        self.counted = (True, False) if filled else (False, True)
+        """Whether counts among the inputs follow a length: at first, where the file says that they have to."""
         self.leaves = list(_leaves(inputs))
         shapes = zip(axes.values(), self.leaves, strict=True)
         self.sizes = {name: leaf.shape[i] for shape, leaf in shapes for i, name in enumerate(shape) if _is_word(name)}
@@ -91,7 +95,7 @@ class Lengths:
                 yield f"axis {axis} of {list(self.axes)[i]}"
 
     def _varied(self, sizes: dict[str, int]) -> list[Inputs]:
-        """Inputs of these lengths; the second also with the counts in it as they would be then."""
+        """Inputs of these lengths, with and without the counts in it as they would be then."""
         places = {
             (i, axis): _value(str(name), self.sizes | sizes)
             for i, shape in enumerate(self.axes.values())
@@ -111,7 +115,7 @@ class Lengths:
             old = int(tensor.max()) if counted and whole else None
             return tensor if old not in counts else torch.where(tensor == old, counts[old], tensor)
 
-        return [rebuilt(self.inputs, [one(i, leaf, c) for i, leaf in enumerate(self.leaves)]) for c in (False, True)]
+        return [rebuilt(self.inputs, [one(i, leaf, c) for i, leaf in enumerate(self.leaves)]) for c in self.counted]
 
     def _answered(self, candidates: list[Inputs]) -> tuple[Inputs, list[Tensor]] | None:
         """The first of these inputs that the model takes, and what it says to it."""

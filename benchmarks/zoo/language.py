@@ -53,9 +53,13 @@ def fastai_awdlstm() -> Built:
             "onmt/modules/global_attention.py",
             "The model's code",
             "`attn_h = self.linear_out(concat_c).view(batch, target_l, dim)` takes the encoder's width for the "
-            "model's own result, which keeps its width. That holds the last layers. The states of all layers go "
-            "to the decoder as one tensor (`_fix_enc_hidden` in `onmt/decoders/decoder.py`), so the first "
-            "layers cannot be narrower than the last.",
+            "model's own result, which keeps its width. That holds the last layers.",
+        ),
+        Hold(
+            "onmt/decoders/decoder.py",
+            "The model's code",
+            "The states of all layers go to the decoder as one tensor (`_fix_enc_hidden`), so the first layers cannot "
+            "be narrower than the last.",
         ),
     ),
 )

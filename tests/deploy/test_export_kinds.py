@@ -127,6 +127,12 @@ def packed(m: Model, x: Tensor, y: Tensor) -> Tensor:
     return pad_packed_sequence(hidden, batch_first=True)[0] + x.sum(-1, keepdim=True)  # as long as the padding
 
 
+def asking(m: Model, x: Tensor, y: Tensor) -> Tensor:
+    hidden = m.rnn(pack_padded_sequence(x, y, batch_first=True, enforce_sorted=False))[0]
+    padded = pad_packed_sequence(hidden, batch_first=True)[0]
+    return padded if padded.size(1) == x.size(1) else 2 * padded
+
+
 def masked(m: Model, x: Tensor, y: Tensor) -> Tensor:
     lengths = y.sum(1)
     hidden = m.rnn(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[0]
@@ -139,13 +145,16 @@ def test_a_mask_fits_what_it_covers(tmp_path):
     assert written.inputs == {"x": ("batch", "time", 5), "y": ("batch", "time")} and written.fixed == {}
 
 
-@pytest.mark.parametrize("run", [at, below, packed])
+@pytest.mark.parametrize("run", [at, below, packed, asking])
 def test_indices_and_lengths_fit_what_they_belong_to(run, tmp_path):
     model = Model(run).eval()
     written = leanrnn.export(model, (frames(), torch.tensor([4, 1])), tmp_path / "m.onnx")
     assert written.inputs == {"x": ("batch", "time", 5), "y": ("batch",)} and written.fixed == {}
     x, y = frames(3, 9), torch.tensor([9, 2, 5])
     torch.testing.assert_close(ran(written, x, y)[0], model(x, y).detach(), rtol=1e-4, atol=1e-5)
+    full = "Give y so that the longest sequence is as long as the padding"
+    assert [note[: len(full)] for note in written.notes] == ([full] if run is asking else [])
+    assert leanrnn.deploy.metadata_of(written.path)["notes"] == list(written.notes)
 
 
 @dataclasses.dataclass

@@ -59,7 +59,7 @@ class Export:
         if written.fixed:
             print(f"fixed, as in the example: {', '.join(f'{name} {size}' for name, size in written.fixed.items())}")
         print(f"{self.out} has {written.nodes} nodes and differs by {written.difference:.1e} at lengths never traced.")
-        if note := FORMATS[self.out.suffix].note:
+        for note in filter(None, (*written.notes, FORMATS[self.out.suffix].note)):
             print(note)
 
 

@@ -44,6 +44,8 @@ class Exported:
     fixed: dict[str, int] = field(default_factory=dict)
     """Lengths that are as in the example, in the file alone or in the model too: ``{"time": 5}``; ``"x[1]"`` is axis 1
     of the input ``x``, where nothing tells what it is."""
+    notes: tuple[str, ...] = ()
+    """What else has to be known to use the file."""
 
 
 def export(
@@ -157,7 +159,9 @@ class _Writing:
             raise (ExportError(random) if (random := drawn(program.exported.graph_module)) else error) from error
         difference = max(difference, stream.check(run, written.outputs) if pairs else 0.0)
         fixed = dict(program.fixed or {})
-        return Exported(self.part, program.inputs, written.outputs, written.nodes, difference, pairs, fixed)
+        return Exported(
+            self.part, program.inputs, written.outputs, written.nodes, difference, pairs, fixed, program.notes
+        )
 
     def _traced(self, example: Any, held: Held) -> tuple[Program, list[Variant]]:
         """The model traced, with inputs of all lengths; what the model itself cannot vary is held in the graph too."""

@@ -30,6 +30,7 @@ def metadata_for(model: nn.Module, program: Program, about: Mapping[str, Any] | 
         "version": __version__,
         "inputs": {name: list(shape) for name, shape in program.inputs.items()},
         "fixed": dict(program.fixed or {}),
+        "notes": list(program.notes),
         "traced": program.axes,
         "lengths": list(program.lengths),
         "values": {name: _values(tensor) for name, tensor in inputs},

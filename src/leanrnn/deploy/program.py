@@ -21,11 +21,14 @@ from leanrnn.deploy.libraries import quietly
 from leanrnn.deploy.loops import rolled
 from leanrnn.deploy.reasons import untraced
 from leanrnn.deploy.tracing import whole_layers
-from leanrnn.deploy.values import with_values
+from leanrnn.deploy.values import RELIES, with_values
 from leanrnn.errors import ExportError
 from leanrnn.running.quiet import quiet
 
 __all__ = ["Program", "capture", "trace"]
+
+
+FILLED = "Give {} so that the longest sequence is as long as the padding: what the model makes of it counts on that."
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Program:
     """Inputs that are the lengths of padded sequences."""
     fixed: dict[str, int] | None = None
     """Lengths that one would expect to vary, and that do not."""
+    notes: tuple[str, ...] = ()
+    """What else has to be known to use it."""
 
     @property
     def axes(self) -> dict[str, int]:
@@ -102,7 +107,9 @@ def _followed(model: nn.Module, example: Any, result: Any, held: frozenset[Place
         again = described(module)
         if len(left := _open(model, again)) < len(over):
             program, over = again, left
-    return replace(program, fixed=(program.fixed or {}) | _named(program, over | held)), over
+    relied = layers.relied or exported.graph_module.meta.get(RELIES)
+    notes = (FILLED.format(" and ".join(program.lengths) or "the lengths"),) if relied else ()
+    return replace(program, fixed=(program.fixed or {}) | _named(program, over | held), notes=notes), over
 
 
 def capture(

@@ -65,6 +65,8 @@ class Padded(TorchFunctionMode):
 
     filled = False
     """Whether the longest sequence is taken to be as long as the padding."""
+    relied = False
+    """Whether something was padded again meanwhile, so that a file is right in that case alone."""
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
@@ -95,7 +97,9 @@ class Padded(TorchFunctionMode):
                     f"pad_packed_sequence fills with {value}, and an exported layer with 0. Leave padding_value at 0."
                 )
             # Without a total length torch passes the number of batch sizes, which here is the number of sequences.
-            y = x if self.filled or _is(total, x.size(0)) else operators.longest(x, lengths)
+            to_the_end = _is(total, x.size(0))
+            self.relied |= self.filled and not to_the_end
+            y = x if self.filled or to_the_end else operators.longest(x, lengths)
             if not getattr(x, "ends_in_zeros", False):  # what was computed of it, which is packed outside
                 step = torch.arange(y.size(0), device=y.device).unsqueeze(1)
                 inside = (step < lengths.to(y.device)).view(y.size(0), y.size(1), *(1 for _ in y.shape[2:]))

@@ -21,7 +21,10 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
-__all__ = ["with_values"]
+__all__ = ["RELIES", "with_values"]
+
+RELIES = "relies_on_lengths"
+"""In ``meta`` of a graph: it takes a number of an input, such as the longest of some lengths, for that of an axis."""
 
 SIZE = re.compile(r"u\d+ >=? -?[012]|-?[012] <=? u\d+|Ne\(u\d+, [01]\)|Ne\([01], u\d+\)")
 """What holds of most sizes: that something is not empty, or not one."""
@@ -41,7 +44,9 @@ def with_values(capture: Callable[[], ExportedProgram]) -> ExportedProgram:
             raise error from None
         if _decided_by_input(exported):
             raise error
+        relies = _relies_on_input(exported)
         _forget(exported)
+        exported.graph_module.meta[RELIES] = relies
         return exported
 
 
@@ -56,16 +61,12 @@ def _numbers() -> Iterator[None]:
 
 def _decided_by_input(exported: ExportedProgram) -> bool:
     """Whether the trace holds only for some numbers of an input."""
-    nodes = list(exported.graph.nodes)
-    inputs = {node for node in nodes if node.name in exported.graph_signature.user_inputs}
-    made = set(inputs)
-    for node in nodes:
-        if made.intersection(node.all_input_nodes) and node.target is not torch.ops.aten.sym_size.int:
-            made.add(node)
+    nodes, made = list(exported.graph.nodes), _of_inputs(exported)
+    inputs = [node for node in nodes if node.name in exported.graph_signature.user_inputs]
     read = {name: n.args[0] for n in nodes if n in made and _is_read(n) for name in _names(n.meta["val"].node._expr)}
     shapes = [getattr(node.meta.get("val"), "shape", ()) for node in inputs]
     lengths = {str(size) for shape in shapes for size in shape}
-    notes = [str(n.args[1]).partition("expression ")[2].partition(" on node")[0] for n in nodes if _is_assert(n)]
+    notes = _notes(exported)
     same = [found.groups() for text in notes if (found := SAME.fullmatch(text))]
     known = {name for name, size in same if not size.isdigit() or size in lengths}
     for text in notes:
@@ -75,6 +76,30 @@ def _decided_by_input(exported: ExportedProgram) -> bool:
         if not about <= known and not SIZE.fullmatch(text):
             return True
     return False
+
+
+def _relies_on_input(exported: ExportedProgram) -> bool:
+    """Whether a number that an input decides is taken for the length of an axis."""
+    values = [value for node in _of_inputs(exported) for value in pytree.tree_leaves(node.meta.get("val"))]
+    sizes = [size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else [value])]
+    # As they were before torch took one for the other.
+    decided = _names([size.node._expr for size in sizes if isinstance(size, torch.SymInt)])
+    return any(found[1] in decided for text in _notes(exported) if (found := SAME.fullmatch(text)))
+
+
+def _of_inputs(exported: ExportedProgram) -> set[fx.Node]:
+    """What depends on the numbers of an input."""
+    made = {node for node in exported.graph.nodes if node.name in exported.graph_signature.user_inputs}
+    for node in exported.graph.nodes:
+        if made.intersection(node.all_input_nodes) and node.target is not torch.ops.aten.sym_size.int:
+            made.add(node)
+    return made
+
+
+def _notes(exported: ExportedProgram) -> list[str]:
+    """What the trace took for granted."""
+    asserts = filter(_is_assert, exported.graph.nodes)
+    return [str(node.args[1]).partition("expression ")[2].partition(" on node")[0] for node in asserts]
 
 
 def _names(text: object) -> set[str]:
