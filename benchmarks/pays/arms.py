@@ -13,6 +13,7 @@ from benchmarks.pays.records import Store
 from benchmarks.pays.strengths import NEAR
 from benchmarks.pays.train import Method, Task, Trained, train
 from leanrnn.lab.language.model import load_language_model
+from leanrnn.surgery import whole_plan
 
 __all__ = ["ARMS", "Arm", "Waits", "save"]
 
@@ -35,8 +36,9 @@ class Arm:
 
 
 def save(store: Store, task: Task, name: str, trained: Trained) -> None:
-    """Keep a model, with how far it is."""
-    config = task.case.config_of(task.settings, trained.model.widths)
+    """Keep a model, with how far it is, and the settings to build the one that it was cut from."""
+    cut = bool(whole_plan(trained.model).cuts)
+    config = task.case.config_of(task.settings, () if cut else trained.model.widths)
     about = {"config": config.to_json(), "words": list(task.text.words)}
     progress = {"valid": trained.valid, "seconds": trained.seconds}
     leanrnn.save(trained.model, store.file(name, *task.settings), about={**about, **progress})

@@ -69,6 +69,14 @@ def test_every_arm_lands_within_its_budget_and_trains_all_epochs(arm, store, sma
     assert made in store.of(case.name)
 
 
+@pytest.mark.parametrize("arm", ["uniform", "saliency", "ours"])
+def test_a_model_that_was_kept_is_loaded_again(arm, store, small):
+    case, settings = small["lstm-2"], Settings(0.5, 0.9)
+    made = run.run(store, case, arm, settings)
+    again = run.model_of(store, run.Task(case, settings, run.text_of(case.config)), arm)
+    assert list(again.widths) == made.widths
+
+
 @pytest.mark.parametrize("arm", ["paper", "lean taught"])
 def test_an_arm_with_a_strength_is_tried_until_it_lands_and_says_what_missed(arm, store, small, monkeypatch):
     fill(store, "lstm-1", "dense")
