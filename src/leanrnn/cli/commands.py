@@ -46,7 +46,7 @@ class Command:
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "See what it does": {
         "demo": Command(
-            Demo, "train a small language model dense and lean, and compare (10 min)",
+            Demo, "train a small language model dense and lean, and compare (6 minutes)",
             ("", "--out my-demo --threads 2"),
         ),
         "ls": Command(Ls, "list the recipes to train, with their results", ("", "--json")),

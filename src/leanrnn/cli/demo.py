@@ -14,7 +14,7 @@ __all__ = ["Demo"]
 @dataclass(frozen=True)
 class Demo:
     """Train a small language model at full size and to a quarter of its mult-adds, side by side, compare, export, and
-    show both in pages. Some ten minutes; no data is downloaded."""
+    show both in pages. Some six minutes; no data is downloaded."""
 
     out: Path = Path("leanrnn-demo")
     """Folder for the two runs, their files and pages; interrupted, the same command goes on."""
