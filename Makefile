@@ -40,27 +40,18 @@ test: check
 test-browser: $(VENV)/.browser
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
 
-$(VENV)/.browser: $(STAMP)
-	@echo "installing what drives a browser into $(VENV)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[browser]'
-	@touch $@
-
 # The documentation as a site in build/site that opens without a network; every link is checked.
 docs: $(VENV)/.docs
 	$(BIN)/python -m tools.site
-
-$(VENV)/.docs: $(STAMP)
-	@echo "installing what builds the site into $(VENV)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	@touch $@
 
 # Wheel and source archive in dist/, checked, and the wheel tried in an empty environment.
 package: $(VENV)/.package
 	$(BIN)/python -m tools.package
 
-$(VENV)/.package: $(STAMP)
-	@echo "installing what builds and checks packages into $(VENV)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[package]'
+# What some targets need besides, an extra of the project each, installed when it is first asked for.
+$(VENV)/.browser $(VENV)/.docs $(VENV)/.package: $(VENV)/.%: $(STAMP)
+	@echo "installing the extra '$*' into $(VENV)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@
 
 format: $(STAMP)

@@ -94,7 +94,7 @@ def test_it_is_trained_within_the_budget(folder, capsys, more):
 def test_json_is_all_that_is_printed(capsys):
     assert main([*TRAIN, "--valid", "own.py:others", "--epochs", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["after"]["weights"] < found["before"]["weights"] and found["after"]["loss"]
+    assert found["after"]["weights"] < found["before"]["weights"] and found["after"]["loss"] > 0
 
 
 def test_without_data_it_is_cut_at_once(capsys):
@@ -114,6 +114,7 @@ def test_without_data_it_is_cut_at_once(capsys):
         (["--rate", "0"], "rate is 0. Give a number above 0."),
         (["--teacher", "2"], "teacher is 2. Give a part of the loss, from 0 to 1."),
         (["--ratio", "0.5"], "--data trains within a budget alone"),
+        (["--round-to", "4"], "add it to the budget: round_to=4"),
         (["--budget", "mult_adds=0.1%"], "18.5 mult-adds are not possible"),
     ],
 )
@@ -121,6 +122,12 @@ def test_mistakes_are_one_sentence(capsys, change, told):
     assert main([*TRAIN, "--epochs", "1", *change]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1 and lines[0].startswith("error: ") and told in lines[0]
+
+
+@pytest.mark.parametrize("change", [["--valid", "own.py:others"], ["--epochs", "3"], ["--teacher", "0.5"]])
+def test_settings_of_training_want_data(capsys, change):
+    assert main(["shrink", "own.py:counter", "--out", "small.safetensors", *BUDGET, *change]) == 2
+    assert capsys.readouterr().err == f"error: {change[0]} is for training. Say on what: --data MODULE:FUNCTION.\n"
 
 
 def test_data_are_for_models_of_ones_own(capsys):

@@ -32,14 +32,14 @@ class Training:
 
     def run(
         self, model: nn.Module, groups: leanrnn.Groups, budget: leanrnn.Budget, *, quiet: bool
-    ) -> tuple[dict[str, str], dict[str, str]]:
+    ) -> tuple[dict[str, float], dict[str, float]]:
         """Train within the budget; the loss on the batches to judge by, if there are any, before and after."""
         from leanrnn.lab.own_model import Epoch, fit, judge
 
         self._check()
         data, loss = find(self.data), _loss(self.loss)
         valid = find(self.valid) if self.valid is not None else None
-        before = judge(model, valid, loss) if valid else None
+        before = _judged(valid and judge(model, valid, loss))
 
         def told(epoch: Epoch) -> None:
             widths = " + ".join(map(str, epoch.widths.values()))
@@ -52,9 +52,7 @@ class Training:
             model, groups, data, loss, budget=budget, epochs=self.epochs, rate=self.rate, teacher=self.teacher,
             told=(lambda epoch: None) if quiet else told,
         )  # fmt: skip
-        if valid is None:
-            return {}, {}
-        return {"loss": f"{before:.4f}"}, {"loss": f"{judge(model, valid, loss):.4f}"}
+        return before, _judged(valid and judge(model, valid, loss))
 
     def _check(self) -> None:
         if self.epochs < 1:
@@ -63,6 +61,10 @@ class Training:
             raise ConfigError(f"rate is {self.rate:g}. Give a number above 0.")
         if not 0 <= self.teacher <= 1:
             raise ConfigError(f"teacher is {self.teacher:g}. Give a part of the loss, from 0 to 1.")
+
+
+def _judged(loss: float | None) -> dict[str, float]:
+    return {} if loss is None else {"loss": round(loss, 4)}
 
 
 def _loss(text: str) -> Callable[[Any, Any], Tensor]:

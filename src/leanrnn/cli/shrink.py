@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Shrink"]
 
+OF_TRAINING = ("valid", "loss", "epochs", "rate", "teacher")
+"""Settings that do nothing without data."""
+
 
 @dataclass(frozen=True)
 class Shrink:
@@ -87,7 +90,7 @@ class Shrink:
         budget = self._budget(model, groups)
         scores = self._train(own, model, groups, budget)
         small = leanrnn.shrink(
-            model, groups, ratio=self.ratio, round_to=1 if trained_now else self.round_to,
+            model, groups, ratio=self.ratio, round_to=self.round_to,
             keep_widths=_widths(self.keep_widths), budget=None if trained_now else budget,
         )  # fmt: skip
         leanrnn.save(small, self.out, about=about)
@@ -104,12 +107,16 @@ class Shrink:
 
     def _train(
         self, own: bool, model: nn.Module, groups: leanrnn.Groups, budget: leanrnn.Budget | None
-    ) -> tuple[dict[str, str], dict[str, str]]:
+    ) -> tuple[dict[str, float], dict[str, float]]:
         """The loss before and after, if there are data to train on."""
         if self.data is None:
+            if idle := [name for name in OF_TRAINING if getattr(self, name) != getattr(type(self), name)]:
+                raise ConfigError(f"--{idle[0]} is for training. Say on what: --data MODULE:FUNCTION.")
             return {}, {}
         if not own:
             raise ConfigError(f"--data trains a model of your own, and {self.source} is none. Give MODULE:FUNCTION.")
+        if self.round_to != 1:
+            raise ConfigError("--round-to is for a cut at once. With --data, add it to the budget: round_to=4.")
         if budget is None or self.ratio is not None or self.keep_widths:
             raise ConfigError(
                 "--data trains within a budget alone. Say what the model may cost: --budget mult_adds=25%."

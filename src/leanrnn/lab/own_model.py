@@ -119,4 +119,7 @@ def _moved(value: Any, device: torch.device) -> Any:
 
 def _scores(output: Any) -> Tensor:
     """The result of a model that may return a state as well: its first tensor."""
-    return leaves(output)[0]
+    tensors = leaves(output)
+    if not tensors:
+        raise DataError(f"the model returned a {type(output).__name__} without a tensor. Return the result first.")
+    return tensors[0]
