@@ -127,6 +127,15 @@ def test_what_does_not_fit_is_told():
     assert set(groups.widths.values()) == {24}
 
 
+def test_a_part_of_a_checkpoint_that_leaves_the_widths_open_is_refused():
+    model, example = shapes()[0]
+    groups = discover(model, example)
+    resumable(model, groups)
+    with pytest.raises(CheckpointError, match="leaves open which layers were cut"):
+        model.load_state_dict({"parts.out.weight": torch.zeros(2, 10)}, strict=False)
+    assert set(groups.widths.values()) == {6}
+
+
 def test_components_that_stand_in_any_order_are_not_guessed():
     assert _regular(np.array([0, 1, 2, 0, 1, 2]), 3) and _regular(np.array([0, 0, 1, 1]), 2)
     assert not _regular(np.array([0, 2, 1]), 3) and not _regular(np.array([0, 1]), 3)
