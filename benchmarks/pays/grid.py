@@ -52,7 +52,7 @@ def _grid(records: Sequence[Record], arm: str) -> dict[tuple[float, float], Reco
 
 def _next(done: dict[tuple[float, float], Record]) -> Settings | None:
     """Learning rates first, by factors of two until the best has a worse one on either side; then dropout at that
-    rate: none, or if that is not better, more as long as it gains."""
+    rate: more as long as it gains, or if more is not better, none."""
     for rate in FIRST:
         if (rate, KEEP) not in done:
             return Settings(rate, KEEP)
@@ -63,7 +63,7 @@ def _next(done: dict[tuple[float, float], Record]) -> Settings | None:
     if best == min(rates) > SLOWEST:
         return Settings(best / 2, KEEP)
     keeps = {keep: record.valid[-1] for (rate, keep), record in done.items() if rate == best}
-    for keep in (1.0, 0.8):
+    for keep in (0.8, 1.0):
         if keep not in keeps and min(keeps.values()) == keeps[KEEP]:
             return Settings(best, keep)
     lowest = min(keeps)

@@ -19,7 +19,7 @@ from leanrnn.lab.language.text import Text, streams, windows
 
 __all__ = ["Method", "Task", "Trained", "train"]
 
-BEHIND = 1.15
+BEHIND = {1 / 3: 1.1, 2 / 3: 1.04}  # of the best run so far, once this part of the epochs is over
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,10 @@ class Task:
         return (len(self.rows) - 1) // self.case.config.window
 
     def hopeless(self, valid: Sequence[float]) -> bool:
-        """Whether a run is so far behind, after a third of the epochs or later, that it cannot be the best."""
-        done = len(valid)
-        return (
-            3 * done >= self.case.config.epochs and done <= len(self.best) and valid[-1] > BEHIND * self.best[done - 1]
-        )
+        """Whether a run is so far behind the best one of its arm that it cannot overtake it."""
+        done, epochs = len(valid), self.case.config.epochs
+        allowed = [factor for part, factor in BEHIND.items() if done >= part * epochs]
+        return bool(allowed) and done <= len(self.best) and valid[-1] > min(allowed) * self.best[done - 1]
 
     @property
     def steps(self) -> int:

@@ -103,7 +103,7 @@ def test_the_grid_asks_for_rates_then_dropout_until_the_best_has_worse_on_either
         worst = abs(setting.rate - 0.2) + abs(setting.keep - 0.78)  # best at a rate that no first grid has
         records.append(record("uniform", *setting, valid=30 + worst))
     assert asked[:4] == [(0.5, 0.9), (1.0, 0.9), (0.25, 0.9), (0.125, 0.9)]
-    assert asked[4:] == [(0.25, 1.0), (0.25, 0.8), (0.25, 0.7)]
+    assert asked[4:] == [(0.25, 0.8), (0.25, 0.7)]
     assert tuple(chosen(records, "uniform").settings)[:2] == (0.25, 0.8) and chosen(records, "norm") is None
     seeds = []
     while setting := missing(records, "uniform", True):
