@@ -45,6 +45,11 @@ class Case:
         return self.config.cell.upper() + corpus
 
     @property
+    def rate(self) -> float:
+        """The learning rate that tuning begins with; an RNN needs a smaller one than cells with gates."""
+        return 0.125 if self.config.cell == "rnn" else 0.5
+
+    @property
     def dense(self) -> str:
         """The case of the dense model."""
         return f"{self.name.rpartition('-')[0]}-1"

@@ -9,7 +9,7 @@ from benchmarks.pays.records import Record
 
 __all__ = ["SEEDS", "best_so_far", "chosen", "final", "missing"]
 
-FIRST, KEEP = (0.5, 1.0), 0.9
+KEEP = 0.9
 FASTEST, SLOWEST, LOWEST = 4.0, 1 / 32, 0.5
 SEEDS = (1, 2, 3)
 
@@ -34,9 +34,10 @@ def final(records: Sequence[Record], arm: str) -> list[Record]:
     return [r for r in records if r.arm == arm and not r.missed and (r.rate, r.keep) == (best.rate, best.keep)]
 
 
-def missing(records: Sequence[Record], arm: str, seeds: bool) -> Settings | None:
-    """The next setting to run: of the grid, then, if ``seeds``, the chosen one with the other seeds."""
-    setting = _next(_grid(records, arm))
+def missing(records: Sequence[Record], arm: str, seeds: bool, rate: float = 0.5) -> Settings | None:
+    """The next setting to run: of the grid, which begins with ``rate``, then, if ``seeds``, the chosen one with the
+    other seeds."""
+    setting = _next(_grid(records, arm), rate)
     best = chosen(records, arm)
     if best is None or not seeds:
         return setting
@@ -50,12 +51,11 @@ def _grid(records: Sequence[Record], arm: str) -> dict[tuple[float, float], Reco
     return {(r.rate, r.keep): r for r in records if r.arm == arm and r.seed == SEEDS[0] and not r.missed}
 
 
-def _next(done: dict[tuple[float, float], Record]) -> Settings | None:
+def _next(done: dict[tuple[float, float], Record], rate: float = 0.5) -> Settings | None:
     """Learning rates first, by factors of two until the best has a worse one on either side; then dropout at that
     rate: more as long as it gains, or if more is not better, none."""
-    for rate in FIRST:
-        if (rate, KEEP) not in done:
-            return Settings(rate, KEEP)
+    if not done:
+        return Settings(rate, KEEP)
     rates = {rate: record.valid[-1] for (rate, keep), record in done.items() if keep == KEEP}
     best = min(rates, key=lambda rate: rates[rate])
     if best == max(rates) < FASTEST:

@@ -55,7 +55,7 @@ def wanted(
     for names, chosen_arms, all_seeds in ORDER:
         for arm in chosen_arms:
             for name in names:
-                settings = missing(store.of(name), arm, all_seeds)
+                settings = missing(store.of(name), arm, all_seeds, CASES[name].rate)
                 if settings and name in cases and arm in arms and settings.seed in seeds:
                     yield CASES[name], arm, settings
 
