@@ -33,7 +33,7 @@ class Case:
     """A model to make ``times`` smaller; once smaller is the dense model itself."""
 
     name: str
-    times: int
+    times: float
     config: Config
     teacher: str
     """The case whose dense model, the best of its grid, is the teacher of this one."""

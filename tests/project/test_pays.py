@@ -10,12 +10,13 @@ import torch
 
 from benchmarks.__main__ import main
 from benchmarks.common import between_marks
-from benchmarks.pays import arms, cases, page, run
+from benchmarks.pays import arms, cases, page, run, trials
 from benchmarks.pays.arms import ARMS, PLAIN
 from benchmarks.pays.cases import Case, Settings
 from benchmarks.pays.grid import chosen, final, missing
 from benchmarks.pays.records import Record, Store
 from benchmarks.pays.strengths import NEAR, next_strength
+from benchmarks.pays.trials import TRIALS
 from leanrnn.lab.language.text import Text
 
 WORDS = 20
@@ -187,3 +188,24 @@ def test_a_tied_model_of_another_text_is_a_case_like_any_other():
     assert small.widths == widths and small.embedding.weight.shape == (50, widths[-1])
     assert case.weights(widths) == sum(p.numel() for p in small.parameters())
     assert case.mult_adds((12, 12)) == 2 * 4 * 2 * 12 * 12 + 12 * 50
+
+
+@pytest.mark.filterwarnings("ignore:.*only one component")
+def test_a_course_of_another_kind_is_trained_with_what_ours_was_tuned_to(store, small, monkeypatch):
+    wide = replace(TRIALS["wide"], config={"widths": (12, 12)})
+    monkeypatch.setattr(trials, "TRIALS", {**TRIALS, "wide": wide})
+    monkeypatch.setattr(trials, "text_of", run.text_of)
+    case = small["lstm-2"]
+    assert trials.run(store, case, "wide", 1) is None
+    fill(store, "lstm-2", "ours")
+    for name in ("wide", "follow", "once"):
+        made = trials.run(store, case, name, 1)
+        assert made.settings == (0.5, 0.9, 1) and 0.5 * case.most < made.mult_adds <= case.most
+    monkeypatch.setattr(trials, "CASES", small)
+    shown = trials.text(store, ["lstm-2"])
+    assert "begun 1.5 times wider" in shown and "%" in shown and "the default | 30.00" in shown
+
+
+def test_the_page_of_trials_is_what_was_measured():
+    page_now = trials.PAGE.read_text()
+    assert between_marks(page_now, trials.text(Store()), "written") == page_now
