@@ -73,6 +73,15 @@ def test_discover_prints_the_groups(capsys, arguments):
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split() == ["layer", "width", "group", "readers"]
     assert [row.split()[1] for row in rows[:2]] == ["6", "6"]
+    assert "Which way is yours?" in rows and any(f"leanrnn shrink {arguments[0]} --data" in row for row in rows)
+
+
+def test_discover_says_when_nothing_can_shrink(capsys, folder):
+    text = "import torch\nmodel = torch.nn.LSTM(3, 4)\ndef states(): return model, torch.zeros(5, 2, 3)\n"
+    (folder / "states.py").write_text(text)  # its hidden states are the result
+    assert main(["discover", "states.py:states"]) == 0
+    told = capsys.readouterr().out
+    assert "Nothing in this model can shrink" in told and "Which way" not in told
 
 
 def test_discover_writes_json_and_explains(capsys):

@@ -4,6 +4,7 @@ import json
 
 from benchmarks.common import RESULTS, ROOT, between_marks, table
 from benchmarks.front.results import HEAD, rows
+from tools import badges
 
 PAGE = (ROOT / "README.md").read_text()
 
@@ -26,3 +27,7 @@ def test_published_models_are_those_of_the_page():
 
 def test_page_is_short():
     assert len(PAGE.splitlines()) < 155
+
+
+def test_badges_say_what_the_project_says():
+    assert badges.PAGE.read_text() == badges.drawn() and dict(badges.badges())["licence"] in PAGE

@@ -13,6 +13,15 @@ from leanrnn.cli.printing import print_json
 
 __all__ = ["Discover"]
 
+NEXT = """
+Which way is yours?
+  trained model   shrink(model, groups, budget=...), then fine-tune with a Teacher
+  from scratch    Sparsifier(groups, budget=..., steps=...) in your training loop
+  no loop yet     leanrnn shrink {factory} --data ... --budget ...
+  in any case     compare with a small model trained in the same way"""
+NOTHING = """
+Nothing in this model can shrink. `--explain NAME` says more about a pinned width."""
+
 
 @dataclass(frozen=True)
 class Discover:
@@ -38,5 +47,8 @@ class Discover:
         groups = discover(model, example, scope=self.scope)
         if self.json:
             print_json(json.loads(groups.to_json()))
+        elif self.explain:
+            print(groups.explain(self.explain))
         else:
-            print(groups.explain(self.explain) if self.explain else groups)
+            print(groups)
+            print(NEXT.format(factory=self.factory) if len(groups) else NOTHING)
