@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from benchmarks.pays.cases import Settings
@@ -17,13 +18,15 @@ SEEDS = (1, 2, 3)
 def chosen(records: Sequence[Record], arm: str) -> Record | None:
     """The best of a complete grid, with the first seed; None as long as something is missing."""
     done = _grid(records, arm)
-    return min(done.values(), key=lambda record: record.valid[-1]) if _next(done) is None else None
+    scores = _scores(done)
+    return done[min(scores, key=lambda key: scores[key])] if _next(done) is None else None
 
 
 def best_so_far(records: Sequence[Record], arm: str) -> list[float]:
     """Perplexities of the validation text in the best run of a grid that is not complete."""
-    whole = [r.valid for r in _grid(records, arm).values()]
-    return min(whole, key=lambda valid: valid[-1], default=[])
+    done = _grid(records, arm)
+    scores = _scores(done)
+    return done[min(scores, key=lambda key: scores[key])].valid if done else []
 
 
 def final(records: Sequence[Record], arm: str) -> list[Record]:
@@ -51,18 +54,25 @@ def _grid(records: Sequence[Record], arm: str) -> dict[tuple[float, float], Reco
     return {(r.rate, r.keep): r for r in records if r.arm == arm and r.seed == SEEDS[0] and not r.missed}
 
 
+def _scores(done: dict[tuple[float, float], Record]) -> dict[tuple[float, float], float]:
+    """Perplexities of a grid; one that was ended early has none."""
+    epochs = max((len(record.valid) for record in done.values()), default=0)
+    return {key: r.valid[-1] if len(r.valid) == epochs else math.inf for key, r in done.items()}
+
+
 def _next(done: dict[tuple[float, float], Record], rate: float = 0.5) -> Settings | None:
     """Learning rates first, by factors of two until the best has a worse one on either side; then dropout at that
     rate: more as long as it gains, or if more is not better, none."""
     if not done:
         return Settings(rate, KEEP)
-    rates = {rate: record.valid[-1] for (rate, keep), record in done.items() if keep == KEEP}
+    scores = _scores(done)
+    rates = {rate: score for (rate, keep), score in scores.items() if keep == KEEP}
     best = min(rates, key=lambda rate: rates[rate])
     if best == max(rates) < FASTEST:
         return Settings(best * 2, KEEP)
     if best == min(rates) > SLOWEST:
         return Settings(best / 2, KEEP)
-    keeps = {keep: record.valid[-1] for (rate, keep), record in done.items() if rate == best}
+    keeps = {keep: score for (rate, keep), score in scores.items() if rate == best}
     for keep in (0.8, 1.0):
         if keep not in keeps and min(keeps.values()) == keeps[KEEP]:
             return Settings(best, keep)

@@ -43,7 +43,7 @@ class Trial:
 
 TRIALS = {
     OURS: Trial("the default"),
-    "norm": Trial("chosen by norm instead of saliency", leanrnn.Course(by="norm")),
+    "norm": Trial("chosen by norm instead of saliency, evenly", leanrnn.Course(by="norm")),
     "early": Trial("half of the warm-up", leanrnn.Course(warm_up=0.1)),
     "late": Trial("twice the warm-up", leanrnn.Course(warm_up=0.4)),
     "fast": Trial("shrinks in half of the time", leanrnn.Course(shrink=0.15)),

@@ -11,7 +11,7 @@ from torch import nn
 import leanrnn
 from leanrnn.cost import mult_adds
 from leanrnn.errors import BudgetError, GroupsError
-from leanrnn.groups import Cost, Limits, keep_within
+from leanrnn.groups import Cost, Limits, keep_evenly, keep_within
 from tests.discovery.test_known_answers import LanguageModel
 
 WORDS = torch.zeros(3, 2, dtype=torch.long)
@@ -114,6 +114,33 @@ def test_lands_within_two_percent_where_the_grain_allows():
         limits = leanrnn.Budget(mult_adds=f"{share}%").limits(groups)
         kept = {n: int(m.sum()) for n, m in keep_within(limits, scores).items()}
         assert 0.98 <= groups.costs.mult_adds.at(kept) / limits.most["mult_adds"] <= 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_layers_keep_the_same_part_and_the_largest_of_each(seed):
+    rng = np.random.default_rng(seed)
+    cost, widths = stack(rng.integers(30, 90, 3).tolist(), results=int(rng.integers(1, 5000)))
+    scores = {n: rng.lognormal(0, 1, w) * 10.0**i for i, (n, w) in enumerate(widths.items())}
+    limits = limits_of(cost, widths, cost.at(widths) * rng.uniform(0.15, 0.9))
+    masks = keep_evenly(limits, scores)
+    kept = {n: int(m.sum()) for n, m in masks.items()}
+    parts = [{n: max(1, int(w * i / 1000 + 1e-9)) for n, w in widths.items()} for i in range(1001)]
+    even = max((each for each in parts if limits.hold(each)), key=lambda each: sum(each.values()))
+    assert limits.hold(kept) and all(kept[n] >= even[n] for n in kept)
+    assert all(kept[n] == w or not limits.hold(kept | {n: kept[n] + 1}) for n, w in widths.items())
+    for name, mask in masks.items():
+        assert mask.all() or scores[name][mask].min() >= scores[name][~mask].max()
+
+
+def test_even_widths_have_floors_multiples_and_an_end(language):
+    _, groups = language
+    a, b = groups.names
+    scores = {name: np.random.default_rng(1).random(40) for name in groups.names}
+    limits = leanrnn.Budget(mult_adds="90%", widths={a: "50%"}, floors={b: 33}, round_to=4).limits(groups)
+    kept = {n: int(m.sum()) for n, m in keep_evenly(limits, scores).items()}
+    assert limits.hold(kept) and kept[a] % 4 == 0 and kept[a] <= 20 and kept[b] == 36
+    with pytest.raises(BudgetError, match="not possible with these floors"):
+        keep_evenly(limits_of(*stack([9, 9]), most=1.0), {"l0": np.ones(9), "l1": np.ones(9)})
 
 
 def test_several_limits_caps_floors_and_multiples(language):

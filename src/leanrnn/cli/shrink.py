@@ -31,7 +31,7 @@ OF_TRAINING = ("valid", "loss", "epochs", "rate", "teacher")
 class Shrink:
     """Cut the dead components, or as many as you say, out of a model, and write it to a file.
 
-    With --budget those go that are worth least for what they cost. Worth is the share of the layer's squared norm.
+    With --budget every layer keeps the same part of its components, those of the largest norms.
 
     With --data a model of your own is trained meanwhile, and worth is what the loss feels."""
 

@@ -8,7 +8,7 @@ from leanrnn.groups.keep import choose
 from leanrnn.groups.limits import Limits
 from leanrnn.groups.norms import alive, group_norms
 from leanrnn.groups.numbers import check_numbers, without_numbers
-from leanrnn.groups.within import keep_within
+from leanrnn.groups.within import keep_evenly, keep_within
 
 __all__ = [
     "Budget",
@@ -30,6 +30,7 @@ __all__ = [
     "count_weights",
     "group_norms",
     "index_tensor",
+    "keep_evenly",
     "keep_within",
     "named_tensors",
     "without_numbers",

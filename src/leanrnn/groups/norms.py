@@ -20,7 +20,7 @@ from torch import Tensor
 from leanrnn.groups.groups import Groups, Indices, Layer, Strip, index_tensor
 from leanrnn.groups.slabs import Slab, products_of, slabs_of
 
-__all__ = ["Biases", "Entry", "GroupIndex", "alive", "counting", "group_norms", "is_weight", "norm_shares"]
+__all__ = ["Biases", "Entry", "GroupIndex", "alive", "counting", "group_norms", "is_weight"]
 
 Wanted = Callable[[Layer, Strip], bool]
 Biases = bool | Literal["needed"]
@@ -182,15 +182,6 @@ def group_norms(groups: Groups) -> dict[str, Tensor]:
     """Euclidean norm of every group by layer, crossings counted twice: ``group_norms(groups)["rnn"].argsort()``."""
     index = GroupIndex(groups, is_weight)
     return index.by_layer(index.squares().sqrt())
-
-
-def norm_shares(groups: Groups) -> dict[str, NDArray[np.float64]]:
-    """The part of its layer's squared norm that every group has, by layer: these parts add up to 1 in every layer. ::
-
-    norm_shares(groups)["rnn"].sum()  # 1.0
-    """
-    squares = {name: norms.double().square().cpu().numpy() for name, norms in group_norms(groups).items()}
-    return {name: each / max(float(each.sum()), np.finfo(np.float64).tiny) for name, each in squares.items()}
 
 
 def alive(groups: Groups) -> dict[str, NDArray[np.bool_]]:

@@ -1,4 +1,4 @@
-"""Which components stay within a budget: those worth most for what they cost."""
+"""Which components stay within a budget: those worth most for what they cost, or as large a part of every layer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from leanrnn.errors import BudgetError, GroupsError
 from leanrnn.groups.data import Masks
 from leanrnn.groups.limits import Limits
 
-__all__ = ["Scores", "keep_within"]
+__all__ = ["Scores", "keep_evenly", "keep_within"]
 
 Scores = Mapping[str, Any]
 """Arrays or tensors by layer, what every component is worth: 0 and more, comparable between layers."""
+_IMPOSSIBLE = "the budget is not possible with these floors. Lower them, or raise the budget."
 _PAIRED = 6  # layers up to which widths are also traded between every two of them
 
 
@@ -37,10 +38,22 @@ def keep_within(limits: Limits, scores: Scores) -> Masks:
     search.give_back()
     search.trade()
     search.give_back()
-    return {
-        name: np.isin(np.arange(len(given)), search.order[name][: search.widths[name]])
-        for name, given in search.scores.items()
-    }
+    return search.masks()
+
+
+def keep_evenly(limits: Limits, scores: Scores) -> Masks:
+    """Per layer which components stay, so that the model is within the limits and all layers keep the same part of what
+    they had at the beginning; in each layer those of the highest scores.
+
+    This is for scores that say nothing of one layer beside another, as norms do: chosen by them for what they save, the
+    layer below a large one would lose nearly all. ::
+
+        masks = keep_evenly(limits, group_norms(groups))
+    """
+    search = _Search(limits, scores)
+    search.even()
+    search.fill()
+    return search.masks()
 
 
 class _Search:
@@ -59,6 +72,43 @@ class _Search:
         self.steps = {name: np.array(limits.allowed(name, len(given))) for name, given in self.scores.items()}
         self.widths = {name: int(steps[-1]) for name, steps in self.steps.items()}
 
+    def masks(self) -> Masks:
+        """Those that stay at these widths."""
+        return {
+            name: np.isin(np.arange(len(given)), self.order[name][: self.widths[name]])
+            for name, given in self.scores.items()
+        }
+
+    def even(self) -> None:
+        """Narrow all layers to the largest part that holds all limits."""
+        first = self.limits.widths
+        parts = sorted({int(n) / first[name] for name, steps in self.steps.items() for n in steps})
+        low, high = 0, len(parts) - 1  # widths only fall with the part, so costs do, too
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.limits.hold(self._at(parts[middle])) else (low, middle - 1)
+        self.widths = self._at(parts[low])
+        if not self.limits.hold(self.widths):
+            raise BudgetError(_IMPOSSIBLE)
+
+    def fill(self) -> None:
+        """Widen layers by what still fits, that of the smallest part first."""
+        while True:
+            fitting = []
+            for name, width in self.widths.items():
+                higher = self._next(name, 1)
+                if higher is not None and self.limits.hold(self.widths | {name: higher}):
+                    fitting.append((width / self.limits.widths[name], name, higher))
+            if not fitting:
+                return
+            _, name, higher = min(fitting)
+            self.widths[name] = higher
+
+    def _at(self, part: float) -> dict[str, int]:
+        """The widest that every layer may be at this part, or else its narrowest."""
+        wide = {name: part * width * (1 + 1e-12) for name, width in self.limits.widths.items()}
+        return {name: int(steps[max(0, (steps <= wide[name]).sum() - 1)]) for name, steps in self.steps.items()}
+
     def remove(self) -> None:
         """Narrow the layers until all limits hold."""
         while not self.limits.hold(self.widths):
@@ -74,7 +124,7 @@ class _Search:
                     if rank < best:
                         best, choice = rank, (name, lower)
             if choice is None:
-                raise BudgetError("the budget is not possible with these floors. Lower them, or raise the budget.")
+                raise BudgetError(_IMPOSSIBLE)
             self.widths[choice[0]] = choice[1]
 
     def give_back(self) -> None:

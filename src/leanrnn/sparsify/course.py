@@ -29,8 +29,8 @@ class Course:
     rounds: int = 20
     """How often some go; at most once a step."""
     by: Literal["saliency", "norm"] = "saliency"
-    """What a component is worth: what the loss would feel (:class:`~leanrnn.Saliency`), or its part of its layer's
-    squared norm."""
+    """What goes: what the loss would feel least for what it costs (:class:`~leanrnn.Saliency`), or the smallest norms,
+    of all layers the same part."""
     power: float = 3.0
     """Of the fall: 1 is a line; the larger, the more goes at the beginning."""
 

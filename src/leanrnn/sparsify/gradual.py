@@ -13,8 +13,8 @@ from leanrnn.groups.budget import Budget
 from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.limits import Limits
-from leanrnn.groups.norms import norm_shares
-from leanrnn.groups.within import keep_within
+from leanrnn.groups.norms import group_norms
+from leanrnn.groups.within import keep_evenly, keep_within
 from leanrnn.sparsify.course import WINDOW, Course, Timetable
 from leanrnn.sparsify.fade import Fade
 from leanrnn.sparsify.optimizers import parameters_of
@@ -103,8 +103,11 @@ class Gradual(Way):
         number = self.table.round_at(step)
         if number is None or number == len(self.table.starts) - 1:
             return
-        scores: Mapping[str, Any] = norm_shares(self.groups) if self._saliency is None else self._saliency.scores()
-        self._fade.mark(keep_within(self.limits.eased(self.table.left_after(number)), scores))
+        limits = self.limits.eased(self.table.left_after(number))
+        if self._saliency is None:
+            self._fade.mark(keep_evenly(limits, group_norms(self.groups)))
+        else:
+            self._fade.mark(keep_within(limits, self._saliency.scores()))
 
     def progress(self, step: int) -> Progress:
         phase = "warm up" if step <= self.table.first else "shrink" if step <= self.table.last else "recover"

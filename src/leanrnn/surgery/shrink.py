@@ -16,9 +16,9 @@ from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import choose
 from leanrnn.groups.limits import Limits
-from leanrnn.groups.norms import group_norms, norm_shares
+from leanrnn.groups.norms import group_norms
 from leanrnn.groups.numbers import check_numbers
-from leanrnn.groups.within import keep_within
+from leanrnn.groups.within import keep_evenly, keep_within
 from leanrnn.groups.wrapped import bare, wrapped_like
 from leanrnn.running.copies import copy_model
 from leanrnn.running.user_line import user_line
@@ -58,10 +58,10 @@ def shrink(
         keep: indices that stay, by layer name; a layer not named keeps all.
         ratio: share to drop, smallest norms first; one number or one a layer.
         keep_widths: number that stays, largest norms first, by layer name.
-        budget: what the smaller model may cost. What is worth least for what it costs goes.
-        scores: what every component is worth to a budget, arrays by layer name, comparable between layers. Without
-            them: the part of its layer's squared norm that a component's group has, so that all layers together are
-            worth the same, however large their weights are.
+        budget: what the smaller model may cost. Without ``scores`` every layer keeps the same part of its components,
+            those of the largest norms.
+        scores: what every component is worth to a budget, arrays by layer name, comparable between layers. What is
+            worth least for what it costs goes. :class:`~leanrnn.Saliency` measures such scores.
         round_to: round the kept number up to a multiple, by adding the largest of the others back.
         verify: compare with the zeroed model, in evaluation mode, in training mode too if the model is in it, and on
             longer and larger inputs where the model takes them; :class:`ShrinkError` if they differ.
@@ -79,7 +79,7 @@ def shrink(
             raise GroupsError(
                 "a budget chooses the widths. Leave keep, ratio and keep_widths out, and give round_to in it."
             )
-        masks = _within(bound, budget.limits(groups), norm_shares(bound) if scores is None else scores)
+        masks = _within(bound, budget.limits(groups), scores)
         if all(mask.all() for mask in masks.values()):
             _warn("the model is within the budget as it is: nothing was cut.")
     elif keep is None and ratio is None and keep_widths is None:
@@ -117,13 +117,13 @@ def _warn(message: str) -> None:
     warnings.warn(message, LeanRNNWarning, stacklevel=4)
 
 
-def _within(groups: Groups, limits: Limits, scores: Mapping[str, Any]) -> Masks:
+def _within(groups: Groups, limits: Limits, scores: Mapping[str, Any] | None) -> Masks:
     """What stays within the limits; where something is measured, by what was measured of the smaller model itself."""
     if limits.latency is None:
-        return keep_within(limits, scores)
+        return _kept(groups, limits, scores)
     found: dict[float, Masks] = {}
     for _ in range(_TRIES):
-        masks = keep_within(limits, scores)
+        masks = _kept(groups, limits, scores)
         small = copy_model(groups.model)
         cut_(small, groups, masks)
         part = limits.correct(small, {name: int(mask.sum()) for name, mask in masks.items()})
@@ -137,6 +137,10 @@ def _within(groups: Groups, limits: Limits, scores: Mapping[str, Any]) -> Masks:
             "give fit_latency more seconds if this machine is busy."
         )
     return found[max(within)]
+
+
+def _kept(groups: Groups, limits: Limits, scores: Mapping[str, Any] | None) -> Masks:
+    return keep_evenly(limits, group_norms(groups)) if scores is None else keep_within(limits, scores)
 
 
 def _explained(error: Exception) -> ShrinkError:
