@@ -2,6 +2,7 @@
 
 from leanrnn.layers.attention import MultiheadAttention
 from leanrnn.layers.cells import Cell, GRUCell, LSTMCell, RNNCell
+from leanrnn.layers.faster import quick
 from leanrnn.layers.fused import GATES, one_layer
 from leanrnn.layers.highway import RecurrentHighway
 from leanrnn.layers.norms import GroupNorm, LayerNorm, RMSNorm
@@ -41,6 +42,7 @@ __all__ = [
     "equal_widths",
     "narrow",
     "one_layer",
+    "quick",
     "slots_of",
     "widths_of",
 ]

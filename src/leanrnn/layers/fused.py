@@ -1,21 +1,20 @@
-"""One layer, one direction: the only way torch's fused recurrent operators are called here."""
+"""One layer, one direction: the only way torch's fused recurrent operators, or our quick steps, are called here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import _VF, Tensor
+from torch import Tensor
+
+from leanrnn.layers.faster import faster
+from leanrnn.layers.recurrent_steps import OPERATORS, quick_steps
 
 __all__ = ["GATES", "backwards", "flatten", "one_layer", "reversal"]
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
-_OPERATORS = cast(
-    dict[str, Callable[..., Any]],
-    {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu},
-)
 
 
 def one_layer(
@@ -28,15 +27,17 @@ def one_layer(
     training: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Output and last state of one layer read forwards; ``sizes`` are the batch sizes of packed data."""
+    if sizes is None and faster(mode, data, state, weights, training):
+        return quick_steps(mode, data, state, weights)
     twins = len(weights) % 2 == 1 and state[0].size(-1) == state[1].size(-1)
     if twins:
         state, weights = _one_wider(state, weights)
     options = (list(weights), bias, 1, 0.0, training, False)
     start = state if mode == "LSTM" else state[0]
     if sizes is None:
-        output, *last = _OPERATORS[mode](data, start, *options, False)
+        output, *last = OPERATORS[mode](data, start, *options, False)
     else:
-        output, *last = _OPERATORS[mode](data, sizes, start, *options)
+        output, *last = OPERATORS[mode](data, sizes, start, *options)
     return output, (last[0], last[1][..., :-1]) if twins else tuple(last)
 
 

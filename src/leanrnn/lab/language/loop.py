@@ -30,6 +30,7 @@ from leanrnn.lab.language.text import Text, streams, windows
 from leanrnn.lab.notes import noted
 from leanrnn.lab.precision import products
 from leanrnn.lab.runs import Run
+from leanrnn.layers import quick
 
 __all__ = ["train"]
 
@@ -112,7 +113,7 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
         if i < job.window:
             continue
         began = time.perf_counter()
-        with products(config.precision, words.device):
+        with products(config.precision, words.device), quick():
             scores, state = model(words, job.state)
             taught = job.taught(words) if job.teacher else None
         # The paper's loss: the sum over the window, the mean over the streams.
