@@ -60,12 +60,17 @@ def scores(store: Store, cases: Mapping[str, Case] = CASES) -> Scores:
     """All that is complete enough to be shown: a tuned arm with a test, by names of case and arm."""
     found = {}
     for name, case in cases.items():
-        dense = [r.seconds for r in final(store.of(case.dense), "dense")]
+        dense = final(store.of(case.dense), "dense")
         for arm in ARMS:
             records = [r for r in final(store.of(name), arm) if r.test is not None]
             if records:
-                found[name, arm] = Score(case, records, statistics.mean(dense) if dense else None)
+                found[name, arm] = Score(case, records, _newest(dense).seconds if dense else None)
     return found
+
+
+def _newest(records: Sequence[Record]) -> Record:
+    """Of the last seed: its time is that of the code as it is."""
+    return max(records, key=lambda r: r.seed)
 
 
 def main_table(found: Scores) -> str:
@@ -130,7 +135,7 @@ def details(found: Scores, case: str) -> str:
             score = found[case, arm]
             first = min(score.records, key=lambda r: r.seed)
             valid = statistics.mean(r.valid[-1] for r in score.records)
-            seconds = statistics.mean(r.seconds for r in score.records)
+            seconds = _newest(score.records).seconds
             share = f"{seconds / score.dense_seconds:.2f}" if score.dense_seconds else "-"
             title = ARMS[arm].title + (", taught" if ARMS[arm].taught else "")
             widths, size = ", ".join(map(str, first.widths)), f"{score.mult_adds / 1e3:.0f} k"

@@ -16,6 +16,7 @@ from benchmarks.pays.cases import Case, Settings
 from leanrnn.lab.language.model import LanguageModel, State, detached
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import Text, streams, windows
+from leanrnn.layers import quick
 
 __all__ = ["Method", "Task", "Trained", "train"]
 
@@ -115,7 +116,8 @@ def train(task: Task, method: Method, begun: Trained, until: int | None = None) 
         state: State | None = None
         for i, (words, wanted) in enumerate(windows(task.rows, config.window)):
             method.before_forward()
-            scores, state = model(words, state)
+            with quick():
+                scores, state = model(words, state)
             # The sum over the window, the mean over the streams.
             loss = cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum") / config.batch
             if task.taught:
