@@ -1,10 +1,12 @@
 """``leanrnn train`` and what comes after it, as a user types it."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import leanrnn
 from leanrnn.cli.main import main
+from leanrnn.cli.sections import SECTIONS
 from leanrnn.groups import count_weights
-from leanrnn.lab import RECIPES
+from leanrnn.lab import RECIPES, Config
+from leanrnn.lab.events import Interval
 from leanrnn.lab.language.model import load_language_model
+from leanrnn.lab.squad.config import SquadConfig
 from tests.support.tiny import SMALL, write_book
 
 
@@ -69,6 +74,39 @@ def test_own_text_to_the_end(capsys):
     assert lines[-1]["kind"] == "result" and lines[-1]["widths"] == [5, 5]
 
 
+def test_a_run_says_what_it_begins_with(capsys):
+    train = ["train", "text-dense", "--data", "book.txt", *SMALL]
+    assert main(train) == 0
+    data, model, way = capsys.readouterr().out.splitlines()[:3]
+    words = leanrnn.about("runs/text-dense/model.safetensors")["words"]
+    result = json.loads(Path("runs/text-dense/result.json").read_text())
+    assert data.startswith("data      ") and data.endswith(f" to test; {len(words)} different")
+    macs = 4 * 10 * 18 + 4 * 9 * 19 + 9 * len(words)
+    assert model == f"model     {result['weights']:,} parameters, {macs:,} mult-adds a word, widths 8 + 10 + 9"
+    assert re.fullmatch(r"training  2 epochs of \d+ batches, on cpu", way)
+
+
+def test_the_bar_shows_the_loss_and_how_far_the_budget_is():
+    layers = {"widths": {"rnn": 10}, "alive": {"rnn": 7}}
+    event = Interval(step=5, epoch=1.25, loss=2.5, penalty=0.1, strength=0.0, tokens_per_second=1.0, **layers)
+    assert event.part(Config(epochs=5)) == (0.25, "epoch 1.2 of 5  loss 2.500")
+    assert replace(event, strength=1.0).part(Config())[1].endswith("  loss 2.500  7 of 10 units alive")
+    shrinks = replace(event, phase="shrinking", used={"weights": 1.5, "mult_adds": 2.313})
+    assert shrinks.part(Config(epochs=5))[1] == "epoch 1.2 of 5  loss 2.500  shrinking, 231% of budget"
+
+
+def test_every_setting_is_an_option_in_one_section(capsys):
+    for kind in (Config, SquadConfig):
+        names = [name for names in SECTIONS.values() for name in names.split() if hasattr(kind, name)]
+        assert sorted(names) == sorted(field.name for field in fields(kind))
+    with pytest.raises(SystemExit):
+        main(["train", "text", "--help"])
+    told = capsys.readouterr().out
+    places = [told.index(f"{title} options") for title in SECTIONS]
+    assert places == sorted(places) and "(required)" in told and "None" not in told
+    assert told.index("--budget") > told.index("shrinking options") > told.index("--widths")
+
+
 def test_a_penalty_that_kills_everything_is_told(capsys):
     assert main(["train", "text-lean", "--data", "book.txt", *SMALL, "--strength", "9"]) == 0
     told = capsys.readouterr().err
@@ -78,10 +116,10 @@ def test_a_penalty_that_kills_everything_is_told(capsys):
 def test_a_budget_is_met_told_and_reported(capsys):
     budget = ["--budget", "mult_adds=50%, floors=3"]
     assert main(["train", "text-dense", "--data", "book.txt", *SMALL, "--epochs", "5", *budget]) == 0
-    phases = [
-        line.split("  ")[-2].rpartition(", ")[2] for line in capsys.readouterr().out.splitlines() if line[:5] == "epoch"
-    ]
-    assert phases == ["full size", "shrinking", *["recovering"] * 3]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[:5] == "epoch"]
+    phases, used = zip(*(line.split("  ")[-2].split(", ")[-2:] for line in lines), strict=True)
+    assert phases == ("full size", "shrinking", *["recovering"] * 3)
+    assert used[0] == "200% of budget" and int(used[-1].partition("%")[0]) <= 100
     result = json.loads(Path("runs/text-dense/result.json").read_text())
     assert 0.8 < result["used"]["mult_adds"] <= 1 and min(result["widths"]) >= 3
     told = f"mult_adds=50%, floors=3 (used: mult_adds {result['used']['mult_adds']:.1%})"

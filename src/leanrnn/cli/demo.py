@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from leanrnn.cli.parsing import MaybeInt
 from leanrnn.cli.printing import print_json
 from leanrnn.errors import ConfigError
 
@@ -18,11 +19,11 @@ class Demo:
 
     out: Path = Path("leanrnn-demo")
     """Folder for the two runs, their files and pages; interrupted, the same command goes on."""
-    epochs: int | None = None
+    epochs: MaybeInt = None
     """Passes over the text, for both; 12 if not given."""
     seed: int = 1
     """Of the first weights."""
-    threads: int | None = None
+    threads: MaybeInt = None
     """Threads PyTorch may use."""
     json: bool = False
     """Print the results as JSON at the end."""

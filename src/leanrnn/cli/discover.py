@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from leanrnn.cli.factory import build
+from leanrnn.cli.parsing import MaybeText
 from leanrnn.cli.printing import print_json
 
 __all__ = ["Discover"]
@@ -29,12 +30,12 @@ class Discover:
 
     factory: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODULE:FUNCTION")]
     """Function that returns the model, or (model, example): package.module:function or path/to/file.py:function."""
-    example: str | None = None
+    example: MaybeText = None
     """Inputs, if the function returns a model alone: "1,35:int64" for a tensor of that shape and type, several with ;
     between them, or MODULE:FUNCTION that returns them."""
     scope: Literal["recurrent", "all"] = "recurrent"
     """Which widths to offer: recurrent ones, or embedding and MLP widths too."""
-    explain: str | None = None
+    explain: MaybeText = None
     """Name of a layer, or of a pinned width, whose chain of operators to print."""
     json: bool = False
     """Print the groups as JSON."""

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import tyro
-
 from leanrnn import __version__
 from leanrnn.cli.commands import command, overview
+from leanrnn.cli.parsing import parsed
 from leanrnn.cli.printing import notes_for_warnings, only_json
 from leanrnn.cli.train import parse_train
 from leanrnn.errors import LeanRNNError
@@ -62,10 +61,7 @@ def _parse(name: str, *arguments: str) -> Any:
     chosen = command(name)
     if name == "train":
         return parse_train(arguments, chosen.about(name))
-    return tyro.cli(
-        chosen.kind, prog=f"leanrnn {name}", description=chosen.about(name), args=arguments,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )  # fmt: skip
+    return parsed(chosen.kind, name, chosen.about(name), arguments)
 
 
 def _mistake(message: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leanrnn.cli.artefacts import Artefacts, Given, Source, artefacts, why
+from leanrnn.cli.parsing import MaybePath, MaybeText, Numbers, Words
 from leanrnn.cli.printing import print_json, print_table
 from leanrnn.errors import ConfigError, LeanRNNError
 
@@ -27,19 +28,19 @@ class Measure:
 
     source: Source
     """A run folder, a file that leanrnn has written, or an exported one (.onnx)."""
-    against: Path | None = None
+    against: MaybePath = None
     """Another one, measured in the same run; the ratios are the other's over this one's."""
-    factory: str | None = None
+    factory: MaybeText = None
     """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
-    example: str | None = None
+    example: MaybeText = None
     """Inputs, if that function returns a model alone, such as "1,35:int64"."""
-    runtimes: tuple[str, ...] = ()
+    runtimes: Words = ()
     """Of torch, onnxruntime, int8 and openvino those to measure; what is installed if not given."""
     batch: int = 10
     """Sequences side by side."""
     steps: int = 30
     """Of each."""
-    threads: tuple[int, ...] = ()
+    threads: Numbers = ()
     """Numbers of threads to measure with; one and all if not given."""
     seconds: float = 10.0
     """To spend on timing, all together."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leanrnn.cli.artefacts import Given, Source, trained
+from leanrnn.cli.parsing import MaybePath, MaybeText
 from leanrnn.cli.printing import print_json, print_table
 from leanrnn.environment import check_target
 from leanrnn.errors import ConfigError
@@ -26,9 +27,9 @@ class Export:
     """Steps of a .pt2 file of a language model."""
     opset: int = 20
     """Version of ONNX's operators."""
-    factory: str | None = None
+    factory: MaybeText = None
     """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
-    example: str | None = None
+    example: MaybeText = None
     """Inputs, if that function returns a model alone, such as "1,35:int64"."""
     json: bool = False
     """Print what was written as JSON."""
@@ -69,11 +70,11 @@ class Quantize:
 
     source: Source
     """A file that leanrnn export has written."""
-    out: Path | None = None
+    out: MaybePath = None
     """The file to write; NAME.int8.onnx if not given."""
     weights_only: bool = False
     """Compute in single precision: not faster, but nearly exact, and OpenVINO reads it."""
-    data: Path | None = None
+    data: MaybePath = None
     """Data of the recipe the model was trained with: tells the perplexity (or F1) of both files."""
     seconds: float = 1.0
     """To spend on timing both files; 0 leaves times out."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from leanrnn.cli.artefacts import Given, artefacts
+from leanrnn.cli.parsing import Numbers, Words
 from leanrnn.cli.printing import print_json
 from leanrnn.environment import check_target, check_threads
 from leanrnn.errors import ConfigError
@@ -32,9 +33,9 @@ class Report:
     """Write every epoch of every run as comma-separated values too, beside the page (report.csv)."""
     seconds: float = 10.0
     """To spend on timing, all together; 0 leaves times out."""
-    threads: tuple[int, ...] = ()
+    threads: Numbers = ()
     """Numbers of threads to time with; one and all if not given."""
-    runtimes: tuple[str, ...] = ()
+    runtimes: Words = ()
     """Of torch, onnxruntime, int8 and openvino those to time; what is installed if not given."""
     json: bool = False
     """Print what was found as JSON."""

@@ -12,6 +12,7 @@ import tyro
 from leanrnn.cli.artefacts import Given, trained
 from leanrnn.cli.factory import build
 from leanrnn.cli.own_model import Training
+from leanrnn.cli.parsing import MaybeFloat, MaybeText, Words
 from leanrnn.cli.printing import print_json, print_table
 from leanrnn.environment import check_target
 from leanrnn.errors import ConfigError
@@ -40,24 +41,24 @@ class Shrink:
     model of your own and an example of its input."""
     out: Path
     """The file to write."""
-    ratio: float | None = None
+    ratio: MaybeFloat = None
     """Part of the components of every layer to cut out, those of the smallest norms; without it the dead."""
-    budget: tuple[str, ...] = ()
+    budget: Words = ()
     """What the model may cost, such as mult_adds=25% or weights=1e6; several, and floors=8 or round_to=4, may follow
     each other."""
-    keep_widths: tuple[str, ...] = ()
+    keep_widths: Words = ()
     """Components to keep, those of the largest norms, by layer: NAME=NUMBER."""
     runtime: Literal["onnxruntime", "torch"] = "onnxruntime"
     """That milliseconds of a budget are measured in, on one thread."""
     round_to: int = 1
     """Keep a multiple of this many components in every layer."""
-    factory: str | None = None
+    factory: MaybeText = None
     """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
-    example: str | None = None
+    example: MaybeText = None
     """Inputs, if that function returns a model alone, such as "1,35:int64"."""
-    data: str | None = None
+    data: MaybeText = None
     """To train a model of your own: MODULE:FUNCTION that returns batches, pairs of inputs and target."""
-    valid: str | None = None
+    valid: MaybeText = None
     """The same with other batches, to judge the model before and after."""
     loss: str = "cross_entropy"
     """A loss of torch.nn.functional, or MODULE:FUNCTION that is called with result and target."""

@@ -7,47 +7,43 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Generic, TypeVar, cast
+from typing import Annotated, Any
 
 import tyro
 
 from leanrnn.cli.artefacts import trained
+from leanrnn.cli.parsing import MaybeInt, MaybePath, parsed
 from leanrnn.cli.printing import print_json
+from leanrnn.cli.sections import joined, sectioned
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.lab import Config, named
 from leanrnn.lab.settings import from_toml
 
 __all__ = ["Train", "parse_train"]
 
-Settings = TypeVar("Settings")
-
-
-def _any_settings() -> Any:
-    return Config()
-
 
 @dataclass(frozen=True)
-class Train(Generic[Settings]):
+class Train:
     """Train a recipe (leanrnn ls lists them). The same command goes on where a run was interrupted.
 
     All settings below may also stand in a TOML file, one `name = value` a line."""
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Its name."""
-    data: Path | None = None
-    """Folder (or file) of the data; the variable LEANRNN_DATA otherwise."""
-    out: Path | None = None
+    data: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(required)")] = None
+    """Folder or file of the data. The variable LEANRNN_DATA can name it instead."""
+    out: MaybePath = None
     """Folder of the run; runs/RECIPE if not given."""
-    start: Path | None = None
+    start: MaybePath = None
     """A run, or a file it has written, whose model to start from."""
-    teacher: Path | None = None
+    teacher: MaybePath = None
     """A run, or a file it has written, whose model is a teacher: the loss is half labels, half what it says."""
-    config: Path | None = None
+    config: MaybePath = None
     """A TOML file with settings; those given here count more."""
-    threads: int | None = None
+    threads: MaybeInt = None
     """Threads PyTorch may use. Results are the same, bit for bit, for the same number."""
     device: str = "auto"
     """Where to train: cpu, cuda, mps; auto takes an accelerator if there is one."""
@@ -57,8 +53,8 @@ class Train(Generic[Settings]):
     """Write the metrics for TensorBoard too (pip install leanrnn[tensorboard])."""
     json: bool = False
     """Print the metrics and the result as JSON, a line each, instead of a progress bar."""
-    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=_any_settings)
-    """What is trained, and how."""
+    settings: tyro.conf.Suppress[Any] = None
+    """What is trained, and how: the settings of the recipe, and of the options that stand for them."""
 
     def run(self) -> int:
         """Train to the end; 130 if it was interrupted."""
@@ -81,7 +77,7 @@ class Train(Generic[Settings]):
         for source in (self.start, self.teacher):
             if source is not None:
                 trained(source)
-        settings = cast(Any, self.settings)
+        settings = self.settings
         if settings.budget:
             settings.aim()  # what is no budget is told before data is read
         hold_memory()
@@ -106,7 +102,7 @@ class Train(Generic[Settings]):
             if run.result() is None:
                 events = task.train(
                     settings, data, run, start=self.start, teacher=self.teacher, device=device,
-                    save_seconds=self.save_seconds, stopped=stopped.is_set,
+                    save_seconds=self.save_seconds, stopped=stopped.is_set, told=show.begin,
                 )  # fmt: skip
                 for event in events:
                     show.event(event)
@@ -122,19 +118,17 @@ class Train(Generic[Settings]):
         return 0
 
 
-def parse_train(arguments: Sequence[str], about: str | None = None) -> Train[Any]:
+def parse_train(arguments: Sequence[str], about: str) -> Train:
     """The command, with the settings of the recipe (and of a TOML file) as defaults of its options."""
     first = [text for text in arguments[:1] if not text.startswith("-")]
     recipe = first[0] if first else ""
-    settings = named(recipe).config if recipe else Config()
-    # The options are those of the recipe's own settings.
-    kind: Any = Train[type(settings)]  # type: ignore[misc]
+    settings: Any = named(recipe).config if recipe else Config()
     for _ in range(2):  # the second time with what the file of the first says
-        default = kind(recipe=recipe, settings=settings) if recipe else tyro.MISSING_NONPROP
-        command: Train[Any] = tyro.cli(
-            kind, prog="leanrnn train", description=about, args=arguments, default=default,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )  # fmt: skip
+        # The options are those of the recipe's own settings.
+        kind = sectioned(Train, settings)
+        default = kind(recipe=recipe) if recipe else tyro.MISSING_NONPROP
+        given = parsed(kind, f"train {recipe}".rstrip(), about, arguments, default)
+        command: Train = replace(given, settings=joined(settings, given))
         if command.config is None:
             break
         settings = from_toml(settings, command.config)

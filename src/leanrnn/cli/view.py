@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from leanrnn.cli.printing import print_json, print_note
 from leanrnn.lab.runs import Run
@@ -30,6 +30,12 @@ class View:
         """Something a user should know."""
         for line in lines:
             print_note(line)
+
+    def begin(self, lines: list[str]) -> None:
+        """What there is before the first step."""
+        if not self.as_json:
+            for line in lines:
+                self.console.print(line, highlight=False, soft_wrap=True)
 
     def event(self, event: Event) -> None:
         """It moves the bar, and may be a line."""
@@ -73,14 +79,8 @@ def view(config: Any, run: Run, as_json: bool) -> Iterator[View]:
 
 
 def _progress(console: Console | None = None) -> Progress:
-    """A bar with the time left, and what is done in front of it."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    """A bar with the time left, and what is done in front of it; together no wider than 80 columns."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TimeRemainingColumn(), TextColumn("left"))
     return Progress(*columns, console=console)
 
 

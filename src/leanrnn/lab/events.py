@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from leanrnn.errors import RunError
 
-__all__ = ["Answered", "Epoch", "Evaluation", "Interval", "check_finite"]
+__all__ = ["Answered", "Epoch", "Evaluation", "Interval", "check_finite", "course"]
 
 
 class Epochs(Protocol):
@@ -33,7 +33,11 @@ class InSteps:
 
     def part(self, config: Steps) -> tuple[float, str]:
         """How much of the run is done, and what to say of it."""
-        return self.step / config.steps, f"step {self.step}"
+        return self.step / config.steps, f"step {self.step} of {config.steps}  {self.told()}"
+
+    def told(self) -> str:
+        """What else."""
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +51,19 @@ class Part:
     strength: float
     widths: dict[str, int]
     alive: dict[str, int]
+    phase: str = ""
+    """To a budget: full size, shrinking or recovering."""
+    used: dict[str, float] = field(default_factory=dict)
+    """Of every limit of the budget, the part that the model takes."""
 
     def line(self, config: object) -> str:
         """Nothing to print: the bar moves."""
         return ""
+
+    def told(self) -> str:
+        """For the bar: the loss, and how far the model has shrunk."""
+        units = f"{sum(self.alive.values())} of {sum(self.widths.values())} units alive" if self.strength else ""
+        return "  ".join(filter(None, (f"loss {self.loss:.3f}", course(self.phase, self.used) or units)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +75,11 @@ class Interval(Part):
 
     def part(self, config: Epochs) -> tuple[float, str]:
         """How much of the run is done, and what to say of it."""
-        return self.epoch / config.epochs, f"epoch {self.epoch:.1f}"
+        return self.epoch / config.epochs, f"epoch {self.epoch:.1f} of {config.epochs}  {self.told()}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered(InSteps, Part):
+class Answered(Part, InSteps):
     """Some steps of question answering."""
 
     examples_per_second: float
@@ -94,7 +107,7 @@ class Epoch:
 
     def part(self, config: Epochs) -> tuple[float, str]:
         """How much of the run is done, and what to say of it."""
-        return self.epoch / config.epochs, f"epoch {self.epoch}"
+        return self.epoch / config.epochs, f"epoch {self.epoch} of {config.epochs}"
 
     def line(self, config: Epochs) -> str:
         """What to print."""
@@ -131,7 +144,16 @@ class Evaluation(InSteps):
 
 def _sizes(event: Epoch | Evaluation) -> str:
     living = "" if event.alive == event.widths else f", {' + '.join(map(str, event.alive.values()))} alive"
-    return f"widths {' + '.join(map(str, event.widths.values()))}{living}{event.phase and f', {event.phase}'}"
+    far = course(event.phase, event.used)
+    return f"widths {' + '.join(map(str, event.widths.values()))}{living}{far and f', {far}'}"
+
+
+def course(phase: str, used: Mapping[str, float]) -> str:
+    """How far a budget is, in words; nothing where there is none. ::
+
+    course("shrinking", {"mult_adds": 2.31})  # shrinking, 231% of budget
+    """
+    return f"{phase}, {max(used.values()):.0%} of budget" if used else phase
 
 
 def check_finite(losses: Sequence[float], step: int) -> None:

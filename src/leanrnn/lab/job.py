@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import leanrnn
 from leanrnn.lab.events import check_finite
 from leanrnn.lab.notes import noted
-from leanrnn.lab.phase import phase_of
+from leanrnn.lab.phase import towards
 from leanrnn.lab.sparse_settings import SparseSettings
 
 __all__ = ["Job", "Tally", "judging", "sparsifier_for", "start_file"]
@@ -35,6 +35,8 @@ class Tally:
     strength: float
     alive: dict[str, int]
     """Components that are not dead, of every layer with a penalty."""
+    towards: dict[str, Any] = field(default_factory=dict)
+    """How far a budget is, as :func:`~leanrnn.lab.phase.towards` has it."""
 
 
 @dataclass(kw_only=True)
@@ -85,7 +87,7 @@ class Job(Generic[Model]):
         """Components that are not dead, of every layer with a penalty."""
         return {layer.name: layer.alive for layer in self.sparsifier.status().layers} if self.sparsifier else {}
 
-    def tally(self, losses: list[float], step: int) -> Tally:
+    def tally(self, config: SparseSettings, losses: list[float], step: int) -> Tally:
         """Close an interval whose losses these are; ``step`` is that of the last one."""
         check_finite(losses, step)
         self.total += sum(losses)
@@ -94,7 +96,8 @@ class Job(Generic[Model]):
         if self.sparsifier is None:
             return Tally(mean, spent, 0.0, 0.0, {})
         status = self.sparsifier.status()
-        return Tally(mean, spent, status.penalty, status.strength, {la.name: la.alive for la in status.layers})
+        living = {layer.name: layer.alive for layer in status.layers}
+        return Tally(mean, spent, status.penalty, status.strength, living, towards(status.progress, config))
 
     def attach(self, sparsifier: leanrnn.Sparsifier, copies: Sequence[nn.Module] = ()) -> None:
         """Let it act in the steps of the optimizer, and take note of what it cuts out there."""
@@ -121,15 +124,8 @@ class Job(Generic[Model]):
             self.note_difference(self._scored, self.scores(self.model))
 
     def towards(self, config: SparseSettings) -> dict[str, Any]:
-        """How far a budget is, as fields of an event: the phase, and how much of every limit the model takes. ::
-
-        job.towards(config)  # {"phase": "shrinking", "used": {"mult_adds": 2.31}}
-        """
-        progress = self.sparsifier.status().progress if self.sparsifier else None
-        if progress is None:
-            return {}
-        phase = phase_of(progress.phase, config.warm_up + config.shrink < 1)
-        return {"phase": phase, "used": {name: now / limit for name, (now, limit) in progress.costs.items()}}
+        """How far a budget is, as fields of an event."""
+        return towards(self.sparsifier.status().progress, config) if self.sparsifier else {}
 
     def note_difference(self, before: Tensor, after: Tensor) -> None:
         """The scores of a model with dead components, and without them."""

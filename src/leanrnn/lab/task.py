@@ -67,9 +67,9 @@ class Task(Protocol):
 
     def train(
         self, config: Any, data: Any, run: Run, /, *, start: Path | None, teacher: Path | None, device: str,
-        save_seconds: float, stopped: Callable[[], bool],
+        save_seconds: float, stopped: Callable[[], bool], told: Callable[[list[str]], object],
     ) -> Iterator[Event]:  # fmt: skip
-        """Train to the end, or until it is stopped."""
+        """Train to the end, or until it is stopped; what it begins with is told in a few lines."""
 
     def summary(self, result: Mapping[str, Any], /) -> list[str]:
         """What to print when a run has ended."""

@@ -28,12 +28,15 @@ from leanrnn.lab.language.model import LanguageModel, detached, drops, load_lang
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import Text, streams, windows
 from leanrnn.lab.notes import noted
+from leanrnn.lab.outset import outset
 from leanrnn.lab.precision import products
 from leanrnn.lab.runs import Run
 from leanrnn.layers import quick
 
-__all__ = ["train"]
+__all__ = ["LONG_ENOUGH", "train"]
 
+LONG_ENOUGH = 3
+"""Words of a sequence that tells what a word costs."""
 BEST = "best.safetensors"
 """The model of the best epoch so far, where it is that one that counts."""
 
@@ -48,8 +51,10 @@ def train(
     device: str = "cpu",
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
+    told: Callable[[list[str]], object] = lambda lines: None,
 ) -> Iterator[Interval | Epoch]:
-    """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. ::
+    """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. What
+    it begins with is ``told`` in a few lines. ::
 
     with Run.open(Path("runs/mine"), {"config": config.to_json()}) as run:
         for event in train(config, text, run):
@@ -63,6 +68,7 @@ def train(
     asked = teacher_from(teacher, text, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
     job.teacher, job.notes, job.scores = asked, run.notes, lambda model: _scores(model, rows, config)
+    told(_outset(job, config, text, rows, per_epoch))
     last = time.monotonic()
     while job.epoch < config.epochs:
         for interval in _epoch(job, config, rows, per_epoch):
@@ -95,6 +101,18 @@ def _long_enough(tokens: Tensor, config: Config, part: str) -> None:
             f"the {name} text has {len(tokens)} tokens: each of {config.batch} streams is {length} long, no window of "
             f"{config.window} and one more. Give more text (or a larger held_out), a smaller batch or a smaller window."
         )
+
+
+def _outset(job: LanguageJob, config: Config, text: Text, rows: Tensor, per_epoch: int) -> list[str]:
+    data = (
+        f"{len(text.train):,} {config.tokens}s to train on, {len(text.valid):,} to validate, {len(text.test):,} to "
+        f"test; {len(text.words):,} different"
+    )
+    way = f"{config.epochs} epochs of {per_epoch:,} batches"
+    if job.epoch or job.window:
+        way += f"; goes on in epoch {job.epoch + 1}"
+    words = rows[:LONG_ENOUGH, :1]
+    return outset(data, job.model, words, len(words), _widths(job), way)
 
 
 def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> Iterator[Interval | None]:
@@ -178,7 +196,7 @@ def _scores(model: LanguageModel, rows: Tensor, config: Config) -> Tensor:
 
 def _interval(job: LanguageJob, config: Config, per_epoch: int, losses: list[float]) -> Interval:
     step = job.epoch * per_epoch + job.window
-    tally = job.tally(losses, step)
+    tally = job.tally(config, losses, step)
     return Interval(
         step=step,
         epoch=round(step / per_epoch, 3),
@@ -187,6 +205,7 @@ def _interval(job: LanguageJob, config: Config, per_epoch: int, losses: list[flo
         strength=tally.strength,
         widths=_widths(job),
         alive=tally.alive or _widths(job),
+        **tally.towards,
         tokens_per_second=len(losses) * config.window * config.batch / tally.seconds,
     )
 

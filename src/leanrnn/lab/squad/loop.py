@@ -22,6 +22,7 @@ from leanrnn.lab.average import update_
 from leanrnn.lab.disk import write_whole
 from leanrnn.lab.events import Answered, Evaluation
 from leanrnn.lab.notes import noted
+from leanrnn.lab.outset import outset
 from leanrnn.lab.precision import products
 from leanrnn.lab.runs import Run
 from leanrnn.lab.squad.config import SquadConfig
@@ -30,7 +31,10 @@ from leanrnn.lab.squad.evaluate import judged, predictions, runner
 from leanrnn.lab.squad.finish import all_scores, shrunk
 from leanrnn.lab.squad.job import SquadJob, begun, example, resumed, save, teacher_from
 
-__all__ = ["train"]
+__all__ = ["LONG_ENOUGH", "train"]
+
+LONG_ENOUGH = 30
+"""Words of a text that tells what a word costs, with a question of twelve."""
 
 
 def train(
@@ -43,8 +47,10 @@ def train(
     device: str = "cpu",
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
+    told: Callable[[list[str]], object] = lambda lines: None,
 ) -> Iterator[Answered | Evaluation]:
-    """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. ::
+    """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. What
+    it begins with is ``told`` in a few lines. ::
 
     with Run.open(Path("runs/mine"), {"config": config.to_json()}) as run:
         for event in train(config, data, run):
@@ -55,6 +61,7 @@ def train(
     asked = teacher_from(teacher, data, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, there) or begun(config, data, start, there)
     job.teacher, job.notes = asked, run.notes
+    told(_outset(job, config, data, len(rows), there))
     last, source = time.monotonic(), _endless(config, data, rows, job.step)
     while job.step < config.steps:
         interval = _step(job, config, next(source), there)
@@ -75,6 +82,17 @@ def train(
     run.log({"kind": "evaluation", **asdict(event)})
     yield event
     run.write("result.json", result)
+
+
+def _outset(job: SquadJob, config: SquadConfig, data: Squad, usable: int, device: torch.device) -> list[str]:
+    known = data.vocabulary
+    words = f"{len(known.words):,} words and {len(known.characters):,} characters known"
+    found = f"{usable:,} questions to train on, {len(data.dev.ids):,} to judge by; {words}"
+    way = f"{config.steps:,} steps, {math.ceil(usable / config.batch):,} to read all questions"
+    if job.step:
+        way += f"; goes on after step {job.step:,}"
+    inputs = tuple(each.to(device) for each in example(known, 1, LONG_ENOUGH, 12))
+    return outset(found, job.model, inputs, LONG_ENOUGH, job.model.widths, way)
 
 
 def _endless(config: SquadConfig, data: Squad, rows: NDArray[np.int64], done: int) -> Iterator[Batch]:
@@ -119,7 +137,7 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
 
 
 def _interval(job: SquadJob, config: SquadConfig, losses: list[float]) -> Answered:
-    tally = job.tally(losses, job.step)
+    tally = job.tally(config, losses, job.step)
     return Answered(
         step=job.step,
         loss=tally.loss,
@@ -127,6 +145,7 @@ def _interval(job: SquadJob, config: SquadConfig, losses: list[float]) -> Answer
         strength=tally.strength,
         widths=job.model.widths,
         alive=job.model.widths | tally.alive,
+        **tally.towards,
         examples_per_second=len(losses) * config.batch / tally.seconds,
     )
 

@@ -15,7 +15,7 @@ from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Inputs, read
 from leanrnn.lab.squad.evaluate import judged, predictions
 from leanrnn.lab.squad.job import built, example, load, vocabulary_of
-from leanrnn.lab.squad.loop import train
+from leanrnn.lab.squad.loop import LONG_ENOUGH, train
 from leanrnn.lab.squad.model import BiDAF
 from leanrnn.lab.wording import Wording
 
@@ -49,7 +49,7 @@ class SquadTask:
         call="A call reads 10 texts of 30 words, each with a question of 12",
     )
     head = ""
-    tokens = 30
+    tokens = LONG_ENOUGH
     read = staticmethod(read)
     train = staticmethod(train)
     load = staticmethod(load)
