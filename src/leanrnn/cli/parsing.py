@@ -35,7 +35,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 class _Help(io.StringIO):
     """Takes a help text as it would be where it goes to: in colours or not, with lines of boxes or of dashes."""
 
-    encoding = property(lambda self: getattr(sys.__stdout__, "encoding", None))  # type: ignore[assignment]
+    encoding = property(lambda self: getattr(sys.__stdout__, "encoding", None))
 
     def isatty(self) -> bool:
         return sys.__stdout__ is not None and sys.__stdout__.isatty()

@@ -43,7 +43,7 @@ def sectioned(command: type, settings: Any) -> Any:
         ]
         if fields:
             kind: Any = make_dataclass(title, fields, frozen=True)
-            sections.append((title, tyro.conf.OmitArgPrefixes[kind], field(default=kind())))
+            sections.append((title, Annotated[kind, tyro.conf.OmitArgPrefixes], field(default=kind())))
     return make_dataclass(command.__name__, sections, bases=(command,), frozen=True)
 
 
