@@ -33,7 +33,7 @@ ELSEWHERE = {
 """Files that have another place on the site than in the project; all of docs/ has its own name there."""
 TOPICS = {
     "Find": "discover Groups Layer register",
-    "Shrink to a budget": "Sparsifier Budget Course Saliency fit_latency",
+    "Shrink to a budget": "Sparsifier Budget Course Saliency fit_latency refit",
     "Shrink with a penalty": "GroupLasso L1 Penalty Strength constant linear_ramp off_from ElementThreshold "
     "GroupThreshold choose_threshold",
     "Cut and keep": "shrink save load about resumable",

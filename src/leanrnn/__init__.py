@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leanrnn.penalties import L1 as L1
     from leanrnn.penalties import GroupLasso as GroupLasso
     from leanrnn.penalties import Penalty as Penalty
+    from leanrnn.refitting.refit import refit as refit
     from leanrnn.sparsify import Course as Course
     from leanrnn.sparsify import ElementThreshold as ElementThreshold
     from leanrnn.sparsify import GroupThreshold as GroupThreshold
@@ -81,6 +82,7 @@ __all__ = [
     "off_from",
     "quantize",
     "record_targets",
+    "refit",
     "register",
     "resumable",
     "save",
@@ -97,6 +99,7 @@ _HOMES = {
     "discovery.register": "register",
     "groups": "Budget Groups Layer",
     "penalties": "GroupLasso L1 Penalty",
+    "refitting.refit": "refit",
     "sparsify.course": "Course",
     "sparsify": "ElementThreshold GroupThreshold Sparsifier Strength choose_threshold constant linear_ramp off_from",
     "sparsify.resume": "resumable",

@@ -12,7 +12,7 @@ from leanrnn.groups.data import Masks
 from leanrnn.groups.groups import Groups, Layer
 from leanrnn.groups.norms import alive, group_norms
 
-__all__ = ["choose"]
+__all__ = ["choose", "largest"]
 
 Indices = NDArray[np.int64]
 Ratio = float | Mapping[str, float]
@@ -34,9 +34,9 @@ def choose(
     if keep is not None:
         masks = groups.keep_mask(keep)
     elif ratio is not None:
-        masks = _largest(groups, norms, _widths_from_ratio(groups, ratio))
+        masks = largest(groups, norms, _widths_from_ratio(groups, ratio))
     elif keep_widths is not None:
-        masks = _largest(groups, norms, {name: _checked(groups[name], n) for name, n in keep_widths.items()})
+        masks = largest(groups, norms, keep_widths)
     else:
         masks = alive(groups)
     return {layer.name: _rounded(masks[layer.name], norms[layer.name], round_to) for layer in groups}
@@ -56,12 +56,15 @@ def _checked(layer: Layer, width: int) -> int:
     return width
 
 
-def _largest(
-    groups: Groups, norms: Mapping[str, NDArray[np.float64]], widths: Mapping[str, int]
+def largest(
+    groups: Groups, worth: Mapping[str, NDArray[np.float64]], widths: Mapping[str, int]
 ) -> dict[str, NDArray[np.bool_]]:
-    """The components of largest norm; a layer without a wanted width keeps all."""
-    order = {name: np.argsort(-norms[name], kind="stable")[:width] for name, width in widths.items()}
-    return groups.keep_mask(order)
+    """Per layer the components that are worth most; a layer without a wanted width keeps all. ::
+
+    largest(groups, {"rnn.l0": norms}, {"rnn.l0": 100})["rnn.l0"].sum()  # 100
+    """
+    checked = {name: _checked(groups[name], n) for name, n in widths.items()}
+    return groups.keep_mask({n: np.argsort(-worth[n], kind="stable")[:width] for n, width in checked.items()})
 
 
 def _rounded(mask: NDArray[np.bool_], norms: NDArray[np.float64], round_to: int) -> NDArray[np.bool_]:

@@ -26,7 +26,7 @@ from leanrnn.surgery.cut import cut_
 from leanrnn.surgery.plan import plan_of
 from leanrnn.surgery.proof import Differs, cut_copy
 
-__all__ = ["shrink"]
+__all__ = ["shrink", "within"]
 
 Indices = NDArray[np.int64]
 _TRIES, _NEAR = 5, 0.95  # to meet what is measured, and how near is near enough
@@ -79,7 +79,7 @@ def shrink(
             raise GroupsError(
                 "a budget chooses the widths. Leave keep, ratio and keep_widths out, and give round_to in it."
             )
-        masks = _within(bound, budget.limits(groups), scores)
+        masks = within(bound, budget.limits(groups), scores)
         if all(mask.all() for mask in masks.values()):
             _warn("the model is within the budget as it is: nothing was cut.")
     elif keep is None and ratio is None and keep_widths is None:
@@ -117,7 +117,7 @@ def _warn(message: str) -> None:
     warnings.warn(message, LeanRNNWarning, stacklevel=4)
 
 
-def _within(groups: Groups, limits: Limits, scores: Mapping[str, Any] | None) -> Masks:
+def within(groups: Groups, limits: Limits, scores: Mapping[str, Any] | None) -> Masks:
     """What stays within the limits; where something is measured, by what was measured of the smaller model itself."""
     if limits.latency is None:
         return _kept(groups, limits, scores)
@@ -130,13 +130,13 @@ def _within(groups: Groups, limits: Limits, scores: Mapping[str, Any] | None) ->
         found[part] = masks
         if _NEAR <= part <= 1:
             break
-    within = [part for part in found if part <= 1]
-    if not within:
+    fast = [part for part in found if part <= 1]
+    if not fast:
         raise BudgetError(
             f"as measured, the smaller model takes {min(found):.2f} times the milliseconds of the budget. Raise it, or "
             "give fit_latency more seconds if this machine is busy."
         )
-    return found[max(within)]
+    return found[max(fast)]
 
 
 def _kept(groups: Groups, limits: Limits, scores: Mapping[str, Any] | None) -> Masks:
