@@ -100,6 +100,11 @@ def cut_by_saliency(task: Task, store: Store, strength: float) -> Trained:
     return train(task, CutAtOnce(task, "saliency"), half(task, store))
 
 
+def cut_by_refit(task: Task, store: Store, strength: float) -> Trained:
+    """Cut when half trained, and what is left stands in for what is gone."""
+    return train(task, CutAtOnce(task, "refit"), half(task, store))
+
+
 def ours(task: Task, store: Store, strength: float) -> Trained:
     """To a budget, as leanrnn does it when nothing else is said."""
     return train(task, Gradual(task), Trained(task.case.model(task.settings)))
@@ -138,6 +143,7 @@ PLAIN = {
     "gradual": Arm("gradual, by norm", gradual_by_norm),
     "norm": Arm("cut at once by norm, trained on", cut_by_norm),
     "saliency": Arm("cut at once by saliency, trained on", cut_by_saliency),
+    "refit": Arm("cut at once by refit, trained on", cut_by_refit),
     "gates": Arm("hard concrete gates (L0)", gates),
     "paper": Arm("group lasso, the paper's", paper, strength=3e-3),
     "lean": Arm("group lasso, our former recipe", lean, strength=0.0125, by_rate=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Literal
 
@@ -16,13 +17,13 @@ from leanrnn.lab.language.text import windows
 
 __all__ = ["CutAtOnce", "Gradual", "Lean", "Paper"]
 
-READINGS = 60  # windows from which the saliency of a trained model is read
+READINGS = 60  # windows from which it is read what a trained model can do without
 
 
 class CutAtOnce(Method):
     """Half of the epochs dense, then cut to the budget, then the rest."""
 
-    def __init__(self, task: Task, by: Literal["norm", "saliency"]) -> None:
+    def __init__(self, task: Task, by: Literal["norm", "saliency", "refit"]) -> None:
         self.task, self.by = task, by
 
     def epoch(self, model: LanguageModel, epoch: int) -> LanguageModel:
@@ -30,10 +31,23 @@ class CutAtOnce(Method):
         if epoch != self.task.case.config.epochs // 2:
             return model
         groups = leanrnn.discover(model, example())
+        if self.by == "refit":
+            fitted = leanrnn.refit(model, groups, self._inputs(model), budget=self.task.case.budget)
+            assert isinstance(fitted, LanguageModel)
+            return fitted
         scores = self._saliency(model, groups) if self.by == "saliency" else None
         small = leanrnn.shrink(model, groups, budget=self.task.case.budget, scores=scores)
         assert isinstance(small, LanguageModel)
         return small
+
+    @torch.no_grad()
+    def _inputs(self, model: LanguageModel) -> Iterator[tuple[torch.Tensor, State]]:
+        """The beginning of the training text, every window with the state that the ones before it end in."""
+        state = model.first_state(self.task.case.config.batch)
+        model.eval()
+        for words, _ in islice(windows(self.task.rows, self.task.case.config.window), READINGS):
+            yield words, state
+            state = detached(model(words, state)[1])
 
     def _saliency(self, model: LanguageModel, groups: leanrnn.Groups) -> dict[str, torch.Tensor]:
         """From the beginning of the training text, without dropout."""

@@ -11,8 +11,8 @@ from leanrnn.lab.report.drawing import COLOURS
 
 __all__ = ["COLOUR", "Point", "picture"]
 
-SHOWN = ("ours", "found", "uniform", "saliency", "norm", "gradual", "gates", "paper", "lean")
-COLOUR = {**dict(zip(SHOWN, (*COLOURS, "#99683f"), strict=False)), "dense": "currentColor"}
+SHOWN = ("ours", "found", "uniform", "saliency", "norm", "refit", "gradual", "gates", "paper", "lean")
+COLOUR = {**dict(zip(SHOWN, (*COLOURS, "#99683f", "#c0508f"), strict=False)), "dense": "currentColor"}
 WIDE, HIGH, LEFT, TOP, GAP = 250, 210, 40, 28, 34
 STYLE = """<style>
 svg { color: #1f2328 } text { font: 11px system-ui, sans-serif; fill: currentColor } .title { font-weight: 600 }

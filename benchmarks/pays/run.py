@@ -27,7 +27,7 @@ from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import windows
 
 HARDEST, OTHERS = ("gru-4", "rnn-4"), ("lstm-4", "lstm-2", "gru-2", "rnn-2", "lstm-8")
-MATTER = ("uniform", "saliency", "norm", "ours", "found")
+MATTER = ("uniform", "saliency", "norm", "refit", "ours", "found")
 TAUGHT = ("uniform taught", "ours taught", "found taught")
 REST = ("uniform longer", "found longer", "gradual", "gates", "lean", "paper")
 DENSE = ("lstm-1", "gru-1", "rnn-1")
