@@ -83,6 +83,7 @@ def test_it_is_trained_within_the_budget(folder, capsys, more):
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[:4]] == ["1", "2", "3", "4"] and "recovering" in lines[3]
+    assert ("recovering" in lines[0]) == ("--teacher" in more)  # what is trained already is cut at once
     table = {line.split()[0]: line.split()[1:] for line in lines[5:8]}
     assert float(table["loss"][1]) < float(table["loss"][0])
     small = leanrnn.load("small.safetensors", lambda: made(folder).counter()[0])

@@ -12,6 +12,8 @@ from leanrnn.discovery.recorder import opaque_kernels_off
 from leanrnn.errors import GroupsError, LeanRNNWarning
 from leanrnn.refitting.products import Products
 from tests.sparsify.test_compact import Tied
+from tests.support import families_heads  # noqa: F401 - adds its models
+from tests.support.families import FAMILIES
 
 
 class Net(nn.Module):
@@ -121,8 +123,8 @@ def test_a_matrix_that_is_looked_up_too_is_left_as_it_is():
     assert torch.equal(small.embedding.weight, model.embedding.weight)
 
 
-class Attending(nn.Module):
-    """States are read by each other alone."""
+class Scaled(nn.Module):
+    """The state is read by itself, and by a vector of factors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,6 +154,15 @@ def test_what_it_cannot_do_is_said():
 
 
 def test_what_is_read_in_another_way_is_named():
-    model = Attending()
-    with pytest.warns(LeanRNNWarning, match="as they are"):
+    model = Scaled()
+    with pytest.warns(LeanRNNWarning, match="refit leaves scale as they are"):
         refit(model, discover(model, frames()[0]), frames(), keep_widths={"rnn.l0": 2})
+
+
+def test_a_layer_that_nothing_is_known_of_is_judged_by_its_norms():
+    build = FAMILIES["weight_normed"]()
+    groups = discover(build.model, build.example)
+    with pytest.warns(LeanRNNWarning, match="as they are"):
+        small = refit(build.model, groups, [build.example], keep_widths=dict.fromkeys(groups.names, 4))
+    cut = shrink(build.model, groups, keep_widths=dict.fromkeys(groups.names, 4))
+    torch.testing.assert_close(small(build.example), cut(build.example), rtol=0, atol=0)

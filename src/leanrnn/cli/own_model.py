@@ -32,8 +32,9 @@ class Training:
 
     def run(
         self, model: nn.Module, groups: leanrnn.Groups, budget: leanrnn.Budget, *, quiet: bool
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Train within the budget; the loss on the batches to judge by, if there are any, before and after."""
+    ) -> tuple[nn.Module, dict[str, float], dict[str, float]]:
+        """Train within the budget: the smaller model, and the loss on the batches to judge by, if there are any, before
+        and after."""
         from leanrnn.lab.own_model import Epoch, fit, judge
 
         self._check()
@@ -48,11 +49,11 @@ class Training:
                 f"{epoch.seconds:.0f} s", flush=True,
             )  # fmt: skip
 
-        fit(
+        small = fit(
             model, groups, data, loss, budget=budget, epochs=self.epochs, rate=self.rate, teacher=self.teacher,
             told=(lambda epoch: None) if quiet else told,
         )  # fmt: skip
-        return before, _judged(valid and judge(model, valid, loss))
+        return small, before, _judged(valid and judge(small, valid, loss))
 
     def _check(self) -> None:
         if self.epochs < 1:

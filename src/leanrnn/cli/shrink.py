@@ -67,7 +67,8 @@ class Shrink:
     rate: float = 1e-3
     """Learning rate of Adam; it falls to zero in the second half."""
     teacher: float = 0.0
-    """Part of the loss that is the distance to what the model said at first; for a model that is trained already."""
+    """Part of the loss that is the distance to what the model said at first; for a model that is trained already, which
+    is cut at once and fitted to the data before it trains on."""
     json: bool = False
     """Print what was done as JSON."""
 
@@ -89,13 +90,9 @@ class Shrink:
         chosen = self.ratio is not None or self.budget or self.keep_widths
         groups = leanrnn.discover(model, example, scope="recurrent" if chosen else "all")
         budget = self._budget(model, groups)
-        scores = self._train(own, model, groups, budget)
-        small = leanrnn.shrink(
-            model, groups, ratio=self.ratio, round_to=self.round_to,
-            keep_widths=_widths(self.keep_widths), budget=None if trained_now else budget,
-        )  # fmt: skip
+        small, *losses = self._smaller(own, model, groups, budget)
         leanrnn.save(small, self.out, about=about)
-        found = [before | scores[0], sizes(small) | scores[1]]
+        found = [before | losses[0], sizes(small) | losses[1]]
         if self.json:
             print_json({"from": str(self.source), "to": str(self.out), "before": found[0], "after": found[1]})
             return
@@ -106,14 +103,20 @@ class Shrink:
             zeroed = " with the units that were cut out at zero" if chosen else ""
             print(f"{self.out} computes what {self.source if own else path} computes{zeroed}.")
 
-    def _train(
+    def _smaller(
         self, own: bool, model: nn.Module, groups: leanrnn.Groups, budget: leanrnn.Budget | None
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """The loss before and after, if there are data to train on."""
+    ) -> tuple[nn.Module, dict[str, float], dict[str, float]]:
+        """The smaller model, and the loss before and after, if there are data to train on."""
+        import leanrnn
+
         if self.data is None:
             if idle := [name for name in OF_TRAINING if getattr(self, name) != getattr(type(self), name)]:
                 raise ConfigError(f"--{idle[0]} is for training. Say on what: --data MODULE:FUNCTION.")
-            return {}, {}
+            widths = _widths(self.keep_widths)
+            small = leanrnn.shrink(
+                model, groups, ratio=self.ratio, round_to=self.round_to, keep_widths=widths, budget=budget
+            )
+            return small, {}, {}
         if not own:
             raise ConfigError(f"--data trains a model of your own, and {self.source} is none. Give MODULE:FUNCTION.")
         if self.round_to != 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from leanrnn.running import arguments, call, leaves
 
 __all__ = ["Epoch", "fit", "judge"]
 
+FITTED = 32
+"""Batches that a cut model is fitted to before it is trained."""
 Data = Callable[[], Iterable[Any]]
 """Called for every epoch; gives batches, each a pair of inputs and target."""
 Loss = Callable[[Any, Any], Tensor]
@@ -36,22 +39,30 @@ class Epoch:
 def fit(
     model: nn.Module, groups: leanrnn.Groups, data: Data, loss: Loss, *, budget: leanrnn.Budget, epochs: int,
     rate: float = 1e-3, teacher: float = 0.0, told: Callable[[Epoch], object] = print,
-) -> None:  # fmt: skip
-    """Train ``model`` with Adam, in place, until it holds the budget and the epochs are over. The rate is constant for
-    half of the steps, then falls to zero in a line. With a ``teacher`` that part of the loss is the distance to what
-    the model said at the beginning. ::
+) -> nn.Module:  # fmt: skip
+    """Train with Adam until the model holds the budget and the epochs are over; returns the smaller model. The rate is
+    constant for half of the steps, then falls to zero in a line.
+
+    Without a teacher ``model`` becomes smaller in place, while it trains. With a ``teacher`` it counts as trained: it
+    stays as it is, a smaller one is cut out of it by ``refit``, and that part of the loss is the distance to what the
+    model says. ::
 
         fit(model, groups, lambda: loader, cross_entropy, budget=leanrnn.Budget(mult_adds="25%"), epochs=10)
     """
     steps = epochs * _length(data)
-    says = leanrnn.Teacher(model) if teacher else None
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=rate)
+    says, small = None, model
+    if teacher:
+        says = leanrnn.Teacher(model)
+        inputs = (inputs for inputs, _ in _pairs(data, model))
+        small = leanrnn.refit(model, groups, islice(inputs, FITTED), budget=budget)
+        groups = leanrnn.discover(small, groups.example)
+    optimizer = torch.optim.Adam(small.train().parameters(), lr=rate)
     slower = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 2 * (1 - step / steps)))
-    sparsifier = leanrnn.Sparsifier(groups, budget=budget, steps=steps).attach(optimizer)
+    sparsifier = None if teacher else leanrnn.Sparsifier(groups, budget=budget, steps=steps).attach(optimizer)
     for number in range(1, epochs + 1):
         began, losses = time.perf_counter(), []
-        for inputs, target in _pairs(data, model):
-            scores = _scores(call(model, inputs))
+        for inputs, target in _pairs(data, small):
+            scores = _scores(call(small, inputs))
             value = _one_number(loss(scores, target))
             losses.append(value.detach())
             if says is not None:
@@ -64,10 +75,13 @@ def fit(
         mean = float(torch.stack(losses).mean())
         if mean != mean:
             raise DataError(f"the loss of epoch {number} is not a number. Try a smaller --rate.")
-        progress = sparsifier.status().progress
-        phase = phase_of(progress.phase if progress else "")
+        progress = sparsifier.status().progress if sparsifier else None
+        phase = phase_of(progress.phase if progress else "recover")
         told(Epoch(number, mean, groups.widths, phase, time.perf_counter() - began))
+    if sparsifier is None:
+        return small
     sparsifier.detach()
+    return leanrnn.shrink(model, groups)
 
 
 @torch.no_grad()

@@ -15,6 +15,7 @@ from leanrnn.groups.budget import Budget
 from leanrnn.groups.data import Layer, Masks
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.keep import largest
+from leanrnn.groups.norms import group_norms
 from leanrnn.groups.numbers import check_numbers
 from leanrnn.groups.wrapped import bare, wrapped_like
 from leanrnn.refitting.products import Reading
@@ -60,8 +61,14 @@ def refit(
     found = read(fitted.requires_grad_(True), bound, batches)
     for name, parameter in fitted.named_parameters():
         parameter.requires_grad_(trainable[name])
-    _check_seen(bound, found)
-    scores = {layer.name: _shares(errors(layer.width, _readers(layer, bound.tensors(), found))) for layer in bound}
+    _warn_of_unread(bound, found)
+    norms = group_norms(bound)
+    scores = {}
+    for layer in bound:
+        readers = _readers(layer, bound.tensors(), found)
+        # Of a layer that nothing is known of, large weights count.
+        worth = errors(layer.width, readers) if readers else norms[layer.name].detach().cpu().double().square()
+        scores[layer.name] = _shares(worth)
     if budget is not None:
         masks = within(bound, budget.limits(groups), scores)
     else:
@@ -142,14 +149,8 @@ def _columns(weight: Tensor, axis: int) -> Tensor:
     return weight.detach() if axis == 1 else weight.detach().T
 
 
-def _check_seen(groups: Groups, found: Mapping[str, Read]) -> None:
-    """Refuse layers of which nothing is known, and say what stays as it is."""
-    for layer in groups:
-        if not any(name in found for name in layer.readers):
-            raise GroupsError(
-                f"nothing that reads {layer.name!r} is a plain matrix product in these batches, so there is nothing to "
-                "fit. Leave the layer out in discover, or use shrink."
-            )
+def _warn_of_unread(groups: Groups, found: Mapping[str, Read]) -> None:
+    """Say what stays as it is."""
     readers = dict.fromkeys(name for layer in groups for name in layer.readers)
     left = [name for name in readers if name not in found or found[name].reading.elsewhere]
     left += [f"what reads {layer.name} besides weights" for layer in groups if layer.needs_zero_bias]
