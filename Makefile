@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 ZOO := .venv-zoo
 PUBLISHED := .venv-published
+INTEGRATIONS := .venv-integrations
+# Frameworks to prove: names of files in benchmarks/frameworks/requirements.
+FRAMEWORKS ?= $(basename $(notdir $(wildcard benchmarks/frameworks/requirements/*.txt)))
 # Recorded speech for `make published`; a folder of your own needs a subfolder for every speaker.
 SPEECH ?= speech
 # Published models to try: names in benchmarks/zoo, or all. Empty: a chosen few.
@@ -13,7 +16,7 @@ MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test test-browser check docs package format bench peers zoo published clean
+.PHONY: setup demo test test-browser check docs package format bench peers zoo published integrations clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -98,6 +101,20 @@ $(PUBLISHED)/.installed: pyproject.toml constraints.txt benchmarks/published/req
 	@$(PUBLISHED)/bin/python -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt -r benchmarks/published/requirements.txt
 	@touch $@
 
+# Frameworks, each in an environment of its own: tests, then the programs of its page, killed and gone on with. Writes
+# results/frameworks.json and the table in docs/frameworks.md.
+integrations: $(FRAMEWORKS:%=integrations-%)
+
+integrations-%: $(INTEGRATIONS)/%/.installed
+	@test ! -f tests/frameworks/test_$(subst -,_,$*).py || OMP_NUM_THREADS=1 $(INTEGRATIONS)/$*/bin/python -m pytest -p no:cacheprovider tests/frameworks/test_$(subst -,_,$*).py
+	$(INTEGRATIONS)/$*/bin/python -m benchmarks frameworks $*
+
+$(INTEGRATIONS)/%/.installed: benchmarks/frameworks/requirements/%.txt pyproject.toml constraints.txt
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@echo "installing $* into $(@D)"
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[onnx]' -r $< pytest hypothesis
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(ZOO) $(PUBLISHED) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
+	rm -rf $(VENV) $(PEERS) $(ZOO) $(PUBLISHED) $(INTEGRATIONS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis leanrnn-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -58,6 +58,8 @@ PROGRAMS = tuple(
          "minutes, after some 4 GB of packages"),
         ("reach setup", "zoo.setup", "Installs the packages of these models.", "minutes"),
         ("reach own-model", "reach.own_model", "What docs/your-own-model.md shows of three of them.", "seconds"),
+        ("frameworks", "frameworks.prove", "In which frameworks does a killed training go on to the same bits?",
+         "a minute for each, in its own environment"),
         ("peers", "peers.compare", "Which tool that removes hidden units gives back the same function?", "minutes"),
         ("cost step", "cost.step", "What does the sparsifier add to a training step?", "minutes"),
         ("cost discover", "cost.discover", "What do discover and shrink cost, and how does it grow?", "minutes"),

@@ -12,8 +12,9 @@ settings.register_profile("ci", derandomize=True, database=None, print_blob=True
 settings.register_profile("explore", **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-collect_ignore = ["browser"]
-"""They need Chromium; ``make test-browser`` names the folder, and is not stopped by this."""
+collect_ignore = ["browser", "frameworks"]
+"""They need Chromium, or a framework; ``make test-browser`` and ``make integrations`` name what they run, and are not
+stopped by this."""
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 """How far a shrunk model may be from the zeroed one, relative to the largest number in its output."""

@@ -8,6 +8,7 @@ __all__ = [
     "DiscoveryError",
     "ExportError",
     "GroupsError",
+    "IntegrationError",
     "LayerError",
     "LeanRNNError",
     "LeanRNNWarning",
@@ -60,6 +61,10 @@ class CheckpointError(LeanRNNError):
 
 class ExportError(LeanRNNError):
     """The model has no counterpart in the format asked for, or the written file does not compute what it computes."""
+
+
+class IntegrationError(LeanRNNError):
+    """A framework is not installed, does not say what leanrnn has to know, or trains in a way that cannot shrink."""
 
 
 class ConfigError(LeanRNNError):

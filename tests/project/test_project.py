@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "leanrnn"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A package imports only what stands before it; files of one folder import each other as they like.
 ORDER = """errors environment layers groups running surgery discovery refitting penalties sparsify teaching deploy cost
-lab cli __main__""".split()
+integrations lab cli __main__""".split()
 USERS = {"lab", "cli", "__main__"}
 """They use the library by its public names, as anybody would: those of ``leanrnn``, and what a package's own file
 lists in ``__all__``."""

@@ -1,5 +1,6 @@
 """Every code block of the README and the docs runs, top to bottom, and prints what it says it prints."""
 
+import json
 import re
 import shlex
 import sys
@@ -15,7 +16,9 @@ import leanrnn
 from leanrnn.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FRAMEWORKS = ROOT / "docs" / "frameworks"
+"""Pages whose blocks `make integrations` runs, each where its framework is installed."""
+PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").rglob("*.md")) - set(FRAMEWORKS.glob("*.md")))]
 # Blocks that are text, not code, and commands that set up or take minutes; what `leanrnn demo` does is in test_cli.py,
 # and examples have tests of their own.
 TEXT = {"text", ""}
@@ -116,6 +119,15 @@ class SequenceTagger(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.lstm(x)[0])
+
+
+def test_every_framework_has_a_page_with_a_program_and_is_proven():
+    pages = {page.stem for page in FRAMEWORKS.glob("*.md")}
+    assert all(any(block.language == "python" for block in blocks(FRAMEWORKS / f"{name}.md")) for name in pages)
+    assert pages == {path.stem for path in (ROOT / "benchmarks" / "frameworks" / "requirements").glob("*.txt")}
+    table = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+    proven = json.loads((ROOT / "results" / "frameworks.json").read_text(encoding="utf-8"))["frameworks"]
+    assert pages == set(proven) == set(re.findall(r"^\| \[([a-z0-9-]+)\]\(frameworks/", table, re.MULTILINE))
 
 
 def test_pages_have_blocks_of_every_kind():

@@ -26,7 +26,7 @@ def test_links_are_those_of_the_site():
 
 
 def test_every_page_stands_in_the_navigation_once():
-    nav = re.findall(r"([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    nav = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(nav) == sorted({*PAGES.values(), "examples.md", "reference.md"})
 
 

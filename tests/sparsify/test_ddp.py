@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from leanrnn import Budget, Course, discover
 from leanrnn.errors import GroupsError
+from leanrnn.integrations.replicas import wrap_again_
 from leanrnn.sparsify.sparsifier import Sparsifier
 from leanrnn.sparsify.thresholds import ElementThreshold, GroupThreshold
 from tests.support.handmade import kill_, language
@@ -69,9 +70,12 @@ def work(rank: int, file: str, make: str, mode: str) -> None:
     run.train(4)
     with pytest.raises(GroupsError, match="after"):
         run.sparsifier.compact(every=2)
-    run.sparsifier.compact(every=2, after=run.wrap)
+    # In place, as frameworks need it that hold the replica themselves.
+    run.sparsifier.compact(every=2, after=lambda _: wrap_again_(run.replica))
     kill_(groups, {"rnn.l0": [0], "rnn.l1": [3]})
+    held = run.replica
     run.train(6)
+    assert run.replica is held
     assert groups.widths == {"rnn.l0": 5, "rnn.l1": 3}
     dist.barrier()
     # Gloo's threads may still be about when C++ tears the process down, which aborts it now and then.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from leanrnn.errors import ExportError
+from leanrnn.errors import ExportError, LeanRNNError
 
 __all__ = ["ONNX", "OPENVINO", "Extra", "in_short", "quietly"]
 
@@ -25,6 +25,8 @@ class Extra:
 
     name: str
     packages: tuple[str, ...]
+    error: type[LeanRNNError] = ExportError
+    """What is raised if one is missing."""
 
     @property
     def missing(self) -> str:
@@ -38,7 +40,7 @@ class Extra:
             with quietly():
                 return importlib.import_module(name)
         except ImportError as error:
-            raise ExportError(f"{name} is not installed. Install it with: pip install leanrnn[{self.name}]") from error
+            raise self.error(f"{name} is not installed. Install it with: pip install leanrnn[{self.name}]") from error
 
     def check(self) -> None:
         """An error if a package cannot be imported."""

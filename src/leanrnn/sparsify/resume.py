@@ -18,7 +18,7 @@ from leanrnn.groups.wrapped import bare
 from leanrnn.sparsify.compaction import copy_root, cut_everywhere_
 from leanrnn.sparsify.optimizers import unwrapped
 
-__all__ = ["resumable"]
+__all__ = ["cut_to_", "resumable"]
 
 Place = tuple[str, int]
 """A tensor and an axis."""
@@ -54,17 +54,26 @@ def resumable(
         copy_root(copy, groups)
 
     def before(module: nn.Module, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-        masks = _masks(groups, {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
-        if all(mask.all() for mask in masks.values()):
-            return
-        if groups.cutter is not None:
-            groups.cutter(masks)
-        else:
-            cut_everywhere_(groups, masks, copies, optimizers)
-            groups.layers = groups.cut(masks)
+        cut_to_(
+            groups, {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}, optimizers, copies
+        )
 
     handle: RemovableHandle = bare(model).register_load_state_dict_pre_hook(before)  # type: ignore[no-untyped-call]
     return handle
+
+
+def cut_to_(
+    groups: Groups, state: Mapping[str, Any], optimizers: Sequence[Optimizer] = (), copies: Sequence[nn.Module] = ()
+) -> None:
+    """Cut the model of these groups to the widths that a ``state_dict`` has, once, as :func:`resumable` does."""
+    masks = _masks(groups, state)
+    if all(mask.all() for mask in masks.values()):
+        return
+    if groups.cutter is not None:
+        groups.cutter(masks)
+    else:
+        cut_everywhere_(groups, masks, copies, optimizers)
+        groups.layers = groups.cut(masks)
 
 
 def _masks(groups: Groups, state: Mapping[str, Any]) -> Masks:

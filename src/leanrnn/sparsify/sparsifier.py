@@ -24,13 +24,16 @@ from leanrnn.sparsify.course import Course
 from leanrnn.sparsify.optimizers import check_parameters, closure_then, unwrapped
 from leanrnn.sparsify.penalised import Mode
 from leanrnn.sparsify.state import FORMAT, check_alike, upgraded
-from leanrnn.sparsify.status import Status, layer_status
+from leanrnn.sparsify.status import Status, figures, layer_status
 from leanrnn.sparsify.strength import Strength
 from leanrnn.sparsify.thresholds import Threshold
 from leanrnn.sparsify.told import warn, warn_of_collapse
 from leanrnn.sparsify.ways import way_for
 
 __all__ = ["Sparsifier"]
+
+LOGGED = 100
+"""Steps from one call of a log to the next, if nothing happens."""
 
 
 class Sparsifier:
@@ -94,6 +97,7 @@ class Sparsifier:
         self._every = 0
         self._before_compaction: Callable[[], object] | None = None
         self._after_compaction: Callable[[Compaction], object] | None = None
+        self._log: Callable[[dict[str, float]], object] | None = None
         self._past_cuts = PastCuts(groups)
 
     @property
@@ -117,12 +121,14 @@ class Sparsifier:
         copies: Sequence[nn.Module] = (),
         after: Callable[[Compaction], object] | None = None,
         before: Callable[[], object] | None = None,
+        log: Callable[[dict[str, float]], object] | None = None,
     ) -> Sparsifier:
         """Act in every step of ``optimizer`` (or of several, if they share the parameters out among them).
 
         ``copies`` are modules with the same tensors, such as ``torch.optim.swa_utils.AveragedModel``, that are cut
         along with the model. ``before`` is called when a step is about to cut: what goes is zero then. ``after`` is
-        called with the record when it has cut something out. Returns ``self``.
+        called with the record when it has cut something out. ``log`` is called with :meth:`figures` after the first
+        step, after every cut and every 100 steps. Returns ``self``.
         """
         if self.optimizers:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
@@ -133,7 +139,7 @@ class Sparsifier:
         if self._way.cuts_by_itself and after is None:
             refuse_replicas("attach(optimizer, after=...)")
         self.optimizers, self.copies = optimizers, list(copies)
-        self._before_compaction, self._after_compaction = before, after
+        self._before_compaction, self._after_compaction, self._log = before, after, log
         self.groups.unmet, self.groups.cutter = lambda: self._way.unmet(self.steps), self._cut
         for item in optimizers:
             self._handles += [item.register_step_pre_hook(self._before_step)]
@@ -155,6 +161,10 @@ class Sparsifier:
         if loss is None:
             raise GroupsError('the sparsifier acts by itself. Build it with mode="loss" to add the penalty here.')
         return loss
+
+    def figures(self) -> dict[str, float]:
+        """Step, strength, widths and how much of the budget is used, as a logger wants them. Waits for no device."""
+        return figures(self.steps, self.strength, self.groups.widths, self._way.progress(self.steps))
 
     def status(self) -> Status:
         """Widths, living components and norms per layer, and the penalty. Reads numbers back: not for every step."""
@@ -243,8 +253,13 @@ class Sparsifier:
         masks = self._way.due(self.steps)
         if masks is None and self._every and self.steps % self._every == 0:
             masks = choose(self.groups)
-        if masks is not None:
-            if self._before_compaction is not None:
-                self._before_compaction()
-            if (record := self._compact(masks)) and self._after_compaction is not None:
-                self._after_compaction(record)
+        record = None if masks is None else self._compact_by_itself(masks)
+        if self._log is not None and (record or self.steps == 1 or self.steps % LOGGED == 0):
+            self._log(self.figures())
+
+    def _compact_by_itself(self, masks: Masks) -> Compaction:
+        if self._before_compaction is not None:
+            self._before_compaction()
+        if (record := self._compact(masks)) and self._after_compaction is not None:
+            self._after_compaction(record)
+        return record

@@ -10,7 +10,7 @@ import torch
 from leanrnn.groups.groups import Groups
 from leanrnn.groups.norms import alive, group_norms
 
-__all__ = ["LayerStatus", "Progress", "Status", "layer_status"]
+__all__ = ["LayerStatus", "Progress", "Status", "figures", "layer_status"]
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -70,13 +70,24 @@ class Status:
 
     def as_dict(self) -> dict[str, float]:
         """Flat names and numbers, as loggers want them: ``{"step": ..., "rnn.l0/alive": ..., ...}``."""
-        found: dict[str, float] = {"step": self.step, "strength": self.strength, "penalty": self.penalty}
-        for name, (now, limit) in self.progress.costs.items() if self.progress else ():
-            found |= {f"cost/{name}": now, f"budget/{name}": limit}
+        found = figures(self.step, self.strength, {la.name: la.width for la in self.layers}, self.progress)
+        found["penalty"] = self.penalty
         for layer in self.layers:
-            found |= {f"{layer.name}/width": layer.width, f"{layer.name}/alive": layer.alive}
+            found[f"{layer.name}/alive"] = layer.alive
             found |= {f"{layer.name}/norm_q{int(100 * q)}": n for q, n in zip(QUANTILES, layer.norms, strict=True)}
         return found
+
+
+def figures(step: int, strength: float, widths: Mapping[str, int], progress: Progress | None) -> dict[str, float]:
+    """What is known without the device, as loggers want it: ``{"step": 400, "rnn.l0/width": 169, ...}``.
+
+    Of a budget: what the model costs (``cost/mult_adds``), what it may (``budget/mult_adds``), and the first divided by
+    the second (``used/mult_adds``), which is 1 or less once the budget is met.
+    """
+    found: dict[str, float] = {"step": step, "strength": strength}
+    for name, (now, limit) in progress.costs.items() if progress else ():
+        found |= {f"cost/{name}": now, f"budget/{name}": limit, f"used/{name}": now / limit}
+    return found | {f"{name}/width": width for name, width in widths.items()}
 
 
 def layer_status(groups: Groups) -> tuple[LayerStatus, ...]:
