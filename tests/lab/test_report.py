@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -19,11 +20,13 @@ from leanrnn.cli.main import main
 from leanrnn.cli.train import parse_train
 from leanrnn.lab import RECIPES
 from leanrnn.lab.report.again import train_command
-from leanrnn.lab.report.figures import latency, marks
+from leanrnn.lab.report.drawing import LAYERS, RUNS
+from leanrnn.lab.report.figures import colour, course, latency, marks, norms
 from leanrnn.lab.report.labels import GAP, _spread
 from leanrnn.lab.report.story import read_stories
 from leanrnn.lab.report.strips import GONE, THERE, _matrices
-from leanrnn.lab.report.words import runs_table, title
+from leanrnn.lab.report.tables import runs_table
+from leanrnn.lab.report.words import sentence, summary, title
 from tests.support.tiny import DENSE, SMALL, go, write_book
 
 QUICK = ["--seconds", "0"]
@@ -109,8 +112,8 @@ def test_page_is_whole_in_itself():
     assert len(names) == len(set(names))
     assert {each[1:] for each in references if each.startswith("#")} <= set(names)
     pictures = page.all("svg")
-    # two of quality against size; three of the course and of norms for each run, pairs of matrices where they were cut
-    assert len(pictures) == 2 + (3 + 3) + (3 + 6 + 3) and text.count("Nothing was cut out, and no weight is zero.") == 1
+    # quality against size; of the dense run the perplexities alone; of the lean one the course, matrices and norms
+    assert len(pictures) == 1 + 1 + (2 + 6 + 3) and "Nothing was cut out" not in text
     assert all(each["role"] == "img" and len(each["aria-label"]) > 20 for each in pictures)
     assert all(each.get("scope") in ("col", "row") for each in page.all("th"))
     levels = [int(tag[1]) for tag, _ in page.found if re.fullmatch("h[1-6]", tag)]
@@ -125,9 +128,52 @@ def test_times_are_drawn_and_listed(capsys):
     (row,) = json.loads(capsys.readouterr().out)["measured"]
     assert row["model"] == "lean" and row["threads"] == 1
     assert f"{row['milliseconds']:.2f}" in Path("report.html").read_text()
-    assert f"| lean | torch | 1 | {row['milliseconds']:.2f} |" in Path("report.md").read_text()
-    panels = latency([row, row | {"threads": 4, "milliseconds": 9.87}])
-    assert "1 thread:" in panels[0] and "4 threads" in panels[1] and "9.87" in panels[1] and len(panels) == 2
+    assert f"| lean, torch, 1 thread | {row['milliseconds']:.2f} (" in Path("report.md").read_text()
+    noisy = row | {"threads": 4, "milliseconds": 9.87, "quartiles": (0.5, 80.0), "noisy": True}
+    panels = latency([row | {"noisy": False}, noisy], ["lean"])
+    assert "1 thread:" in panels[0] and "4 threads" in panels[1] and "9.87 noisy" in panels[1] and len(panels) == 2
+    assert "noisy" not in panels[0]
+
+
+def test_the_lead_is_a_sentence_that_compares_and_says_what_is_unfair(capsys):
+    stories = read_stories([Path("runs/dense"), Path("runs/lean"), Path("runs/going")])
+    dense, lean, going = stories
+    fewer, higher = dense.mult_adds / lean.mult_adds, lean.valid / dense.valid
+    told = summary([replace(dense, result=dense.result | {"valid": lean.valid - 1}), lean], [])
+    assert told.startswith(f"Of 2 runs, dense has the best validation perplexity ({lean.valid - 1:.2f}); lean needs ")
+    assert f"{fewer:.1f} times fewer mult-adds and has {lean.valid:.2f}, " in told and higher > 0
+    told = summary(stories, [])
+    assert f"Numbers of epochs: dense 4, lean 4, going {going.done}." in told and "Not finished: going." in told
+    assert summary([dense, replace(dense, name="again")], []).endswith("same number of mult-adds. Nothing was cut out.")
+    idle = replace(lean, name="idle", model=dense.model)
+    assert summary([lean, idle], []).endswith("Nothing was cut out of idle.")
+    assert summary([dense], []).startswith("dense kept its size") and summary([dense], []).endswith("cut out.")
+    row = {"noisy": True, "milliseconds": 1.0}
+    assert "do not compare their times" in summary([dense], [row])
+    assert main(["report", "runs/dense", "runs/lean", *QUICK]) == 0
+    page = Path("report.html").read_text()
+    assert page.count('<p class="lead">') == 1 and f"<p>{sentence(lean)[:30]}" in page
+
+
+def test_a_colour_is_one_run(capsys):
+    (dense, lean) = read_stories([Path("runs/dense"), Path("runs/lean")])
+    both = [dense, lean]
+    for i, story in enumerate(both):
+        assert colour(story, both) == RUNS[i]
+        drawn = "".join([*course(story, both)[:1], *norms(story, [story])])
+        assert RUNS[i] in course(story, both)[0] and not any(other in drawn for other in RUNS[2:])
+    assert set(RUNS).isdisjoint(LAYERS) and RUNS[0] not in course(lean, both)[1]
+
+
+def test_progress_is_told_while_a_page_is_made(monkeypatch):
+    told = []
+    monkeypatch.setattr("leanrnn.cli.report.reading", lambda as_json: nullcontext(lambda *each: told.append(each)))
+    assert main(["report", "runs/lean", "--seconds", "0.01", "--threads", "1", "--runtimes", "torch"]) == 0
+    whats = list(dict.fromkeys(what for what, _, _ in told))
+    assert whats == [
+        "reading the runs", "exporting the models", "timing", "measuring the memory", "drawing the page",
+    ]  # fmt: skip
+    assert all((what, total, total) in told for what, _, total in told)
 
 
 def test_strips_are_the_weights_in_their_first_place():
@@ -176,12 +222,12 @@ def test_runs_of_other_layers_stand_in_one_table(capsys):
     first, *_, last = list(csv.DictReader(read("report.csv")))
     assert first["run"] == "single" and first["alive layers.0.l0"] == "7" and first["alive layers.1.l0"] == ""
     assert last["alive layers.1.l0"] == str(result("lean")["widths"][1])
-    assert "needs the fewest mult-adds" in Path("report.md").read_text()
+    assert "mult-adds" in Path("report.md").read_text().splitlines()[2]
     shutil.copytree("runs/lean", "other/lean")
     capsys.readouterr()
     assert main(["report", "runs/lean", "other/lean", "--json", *QUICK]) == 0
     assert [run["run"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["runs/lean", "other/lean"]
-    assert "; they need as many mult-adds." in Path("report.html").read_text()
+    assert "; all need the same number of mult-adds." in Path("report.html").read_text()
 
 
 @pytest.mark.parametrize("name", ["text", "text-dense", "ptb-lstm-small-lean"])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from leanrnn.cli.artefacts import Artefacts, Given, Source, artefacts, why
 from leanrnn.cli.parsing import MaybePath, MaybeText, Numbers, Words
-from leanrnn.cli.printing import print_json, print_table
+from leanrnn.cli.printing import Tell, print_json, print_table, reading
 from leanrnn.errors import ConfigError, LeanRNNError
 
-__all__ = ["Measure", "left_out", "measured"]
+__all__ = ["Measure", "exported", "left_out", "measured"]
 
 NOISY = """\
 noisy: a quarter of the calls took half as long again as another quarter, or
@@ -64,18 +65,30 @@ class Measure:
         with tempfile.TemporaryDirectory() as folder:
             sources = [self.source] if self.against is None else [self.source, self.against]
             given = [Given(source, self.factory, self.example, self.batch, self.steps) for source in sources]
-            found = [artefacts(each, Path(folder) / str(i), self.runtimes) for i, each in enumerate(given)]
-            rows = list(measured(found, threads, self.seconds))
+            with reading(self.json) as tell:
+                found = exported(given, Path(folder), self.runtimes, tell)
+                rows = measured(found, threads, self.seconds, tell)
         head, failed = [each.facts for each in found], left_out(found)
         if self.json:
             print_json({"models": head, "measured": rows, "not_run": failed, "environment": environment()})
         else:
-            _show(head, rows, failed, environment())
+            counts = [len(each.runtimes) * len(threads) for each in found]
+            _show(head, [rows[: counts[0]], rows[counts[0] :]], failed, environment())
 
 
-def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float) -> Iterator[dict[str, Any]]:
+def exported(given: list[Given], folder: Path, runtimes: tuple[str, ...], tell: Tell) -> list[Artefacts]:
+    """Every model in the runtimes that are wanted; ``tell`` is that of :func:`~leanrnn.cli.printing.reading`."""
+    found = []
+    for i, each in enumerate(given):
+        tell("exporting the models", i, len(given))
+        found.append(artefacts(each, folder / str(i), runtimes))
+    tell("exporting the models", len(given), len(given))
+    return found
+
+
+def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float, tell: Tell) -> list[dict[str, Any]]:
     """Times, sizes and memory of every model in every runtime it runs in; an error if there is none."""
-    from leanrnn.deploy import in_turns, timed, times_faster
+    from leanrnn.deploy import timed, times_faster
 
     calls = dict[tuple[int, str, int], Callable[[], object]]()
     for i, each in enumerate(found):
@@ -83,15 +96,34 @@ def measured(found: list[Artefacts], threads: tuple[int, ...], seconds: float) -
             calls |= _ready(each, i, runtime, threads)
     if not calls:
         raise ConfigError(" ".join(_sentence(each) for each in left_out(found)))
-    spent = in_turns(calls, seconds)
+    spent, rows = _spent(calls, seconds, tell), list[dict[str, Any]]()
     for (i, runtime, count), times in spent.items():
+        tell("measuring the memory", len(rows), len(spent))
         model = found[i].runtimes[runtime]
         peak = _peak(found[i], runtime, count)
         row = timed(found[i].facts["model"], runtime, count, times, model.bytes, peak)
         other = spent.get((1, runtime, count))
         if i == 0 and other:
             row["ratio"] = times_faster(other, times)
-        yield row
+        rows.append(row)
+    tell("measuring the memory", len(rows), len(spent))
+    return rows
+
+
+def _spent(
+    calls: Mapping[tuple[int, str, int], Callable[[], object]], seconds: float, tell: Tell
+) -> dict[tuple[int, str, int], list[float]]:
+    """Seconds of every call, in slices between which the bar moves."""
+    from leanrnn.deploy import in_turns
+
+    slices = max(1, min(10, int(seconds)))
+    spent: dict[tuple[int, str, int], list[float]] = {key: [] for key in calls}
+    for i in range(slices):
+        tell("timing", i, slices)
+        for key, times in in_turns(calls, seconds / slices).items():
+            spent[key] += times
+    tell("timing", slices, slices)
+    return spent
 
 
 def left_out(found: list[Artefacts]) -> list[dict[str, str]]:
@@ -134,36 +166,48 @@ def _sentence(left: Mapping[str, str]) -> str:
 
 
 def _show(
-    head: list[dict[str, Any]], rows: list[dict[str, Any]], failed: list[dict[str, str]], environment: dict[str, str]
-) -> None:
-    for facts in head:
+    head: list[dict[str, Any]], rows: list[list[dict[str, Any]]], failed: list[dict[str, str]],
+    environment: dict[str, str],
+) -> None:  # fmt: skip
+    """All within 80 columns: of every model a table of its own."""
+    names = ("runtime", "threads", "ms", "(quartiles)", "file", "peak memory", "faster")
+    for facts, own in zip(head, rows, strict=False):
         print_table((k.replace("_", " "), f"{v:,}" if isinstance(v, int) else str(v)) for k, v in facts.items())
         print()
-    names = ["model", "runtime", "threads", "milliseconds (quartiles)", "file", "peak memory"]
-    compared = any("ratio" in row for row in rows)
-    lines = [(*names, "times faster") if compared else tuple(names)]
-    for row in rows:
-        low, high = row["quartiles"]
-        peak = row["peak_bytes"]
-        line = (
-            row["model"], row["runtime"], str(row["threads"]),
-            f"{row['milliseconds']:.3f} ({low:.3f} to {high:.3f}){' noisy' if row['noisy'] else ''}",
-            f"{row['file_bytes'] / 1e6:.2f} MB", "not known" if peak is None else f"{peak / 1e6:.0f} MB",
-        )  # fmt: skip
-        lines.append((*line, _ratio(row)) if compared else line)
-    print_table(lines)
-    print()
-    if any(row["noisy"] for row in rows):
+        lines = [(*_line(row), _ratio(row)) for row in own]
+        if any("ratio" in row for row in own):
+            print(f"faster: how many times faster than {head[-1]['model']}\n")
+        else:
+            lines = [line[:-1] for line in lines]
+        if lines:
+            print_table([names[: len(lines[0])], *lines])
+            print()
+    if any(row["noisy"] for own in rows for row in own):
         print(f"{NOISY}\n")
     for each in failed:
-        print(_sentence(each))
+        print(fill(_sentence(each), 80, break_on_hyphens=False, break_long_words=False))
     if failed:
         print()
     print_table([(name, environment[name]) for name in ("processor", "torch", "python", "platform")])
 
 
+def _line(row: Mapping[str, Any]) -> tuple[str, ...]:
+    low, high = map(_short, row["quartiles"])
+    peak = row["peak_bytes"]
+    return (
+        row["runtime"], str(row["threads"]), _short(row["milliseconds"]),
+        f"({low} to {high}){' noisy' if row['noisy'] else ''}",
+        f"{row['file_bytes'] / 1e6:.2f} MB", "not known" if peak is None else f"{peak / 1e6:.0f} MB",
+    )  # fmt: skip
+
+
+def _short(milliseconds: float) -> str:
+    """As many digits as can be meant: 0.489, 9.81, 23.5, 104."""
+    return f"{milliseconds:.{3 if milliseconds < 1 else max(0, 3 - len(str(int(milliseconds))))}f}"
+
+
 def _ratio(row: Mapping[str, Any]) -> str:
-    """How many times faster the other is; nothing in the other's own row."""
+    """How many times faster it is than the other; nothing in the other's own row."""
     if "ratio" not in row:
         return ""
     return "noisy" if row["ratio"] is None else f"{row['ratio']:.2f}"

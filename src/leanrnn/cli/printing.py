@@ -6,14 +6,24 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from textwrap import fill
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from leanrnn.errors import LeanRNNWarning
 
-__all__ = ["notes_for_warnings", "only_json", "print_entries", "print_json", "print_note", "print_table"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+__all__ = [
+    "Tell", "notes_for_warnings", "only_json", "print_entries", "print_json", "print_note", "print_table", "progress",
+    "reading",
+]  # fmt: skip
+
+Tell = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is, and how much there is."""
 
 _answers: list[TextIO] = []
 """Where JSON goes while all else is sent elsewhere."""
@@ -96,3 +106,35 @@ def print_table(rows: Iterable[Sequence[str]]) -> None:
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     for line in lines:
         print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def progress(console: Console | None = None) -> Progress:
+    """A bar with the time left, and what is done in front of it; together no wider than 80 columns."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TimeRemainingColumn(), TextColumn("left"))
+    return Progress(*columns, console=console)
+
+
+@contextmanager
+def reading(as_json: bool) -> Iterator[Tell]:
+    """Bars on standard error for what takes a while. ::
+
+    with reading(as_json=False) as tell:
+        tell("reading dev-v1.1.json", 100, 2067)
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield lambda *_: None
+        return
+    with progress(console) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield tell

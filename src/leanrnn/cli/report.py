@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from leanrnn.cli.artefacts import Given, artefacts
+from leanrnn.cli.artefacts import Given
 from leanrnn.cli.parsing import Numbers, Words
-from leanrnn.cli.printing import print_json
+from leanrnn.cli.printing import Tell, print_json, reading
 from leanrnn.environment import check_target, check_threads
 from leanrnn.errors import ConfigError
 
@@ -47,14 +47,18 @@ class Report:
         from leanrnn.lab.report.drawing import check_matplotlib
         from leanrnn.lab.report.page import html
         from leanrnn.lab.report.story import read_stories
-        from leanrnn.lab.report.words import comma_separated, facts, markdown
+        from leanrnn.lab.report.tables import comma_separated, facts
+        from leanrnn.lab.report.words import markdown
 
         self._check()
         check_matplotlib()
-        stories = read_stories(self.runs)
-        rows, failed = self._times([story.name for story in stories]) if self.seconds > 0 else ([], [])
-        measured = environment() if rows else None
-        written = {self.out: html(stories, rows, measured, self._command())}
+        with reading(self.json) as tell:
+            stories = read_stories(self.runs, tell)
+            rows, failed = self._times([story.name for story in stories], tell) if self.seconds > 0 else ([], [])
+            measured = environment() if rows else None
+            tell("drawing the page", 0, 1)
+            written = {self.out: html(stories, rows, measured, self._command())}
+            tell("drawing the page", 1, 1)
         if self.markdown:
             written[self.out.with_suffix(".md")] = markdown(stories, rows, measured)
         if self.csv:
@@ -81,18 +85,18 @@ class Report:
         for count in self.threads:
             check_threads(count)
 
-    def _times(self, names: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    def _times(self, names: list[str], tell: Tell) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """What was measured, and what was not."""
         import torch
 
-        from leanrnn.cli.measure import left_out, measured
+        from leanrnn.cli.measure import exported, left_out, measured
         from leanrnn.environment import hold_memory
 
         hold_memory()
         threads = self.threads or tuple(dict.fromkeys((1, torch.get_num_threads())))
         with tempfile.TemporaryDirectory() as folder:
-            found = [artefacts(Given(run), Path(folder) / str(i), self.runtimes) for i, run in enumerate(self.runs)]
-            rows = list(measured(found, threads, self.seconds))
+            found = exported([Given(run) for run in self.runs], Path(folder), self.runtimes, tell)
+            rows = measured(found, threads, self.seconds, tell)
         known = dict(zip(map(str, self.runs), names, strict=True))
         failed = [each | {"model": known[each["model"]]} for each in left_out(found)]
         return [row | {"model": known[row["model"]]} for row in rows], failed

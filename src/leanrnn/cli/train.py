@@ -16,7 +16,7 @@ import tyro
 
 from leanrnn.cli.artefacts import trained
 from leanrnn.cli.parsing import MaybeInt, MaybePath, parsed
-from leanrnn.cli.printing import print_json
+from leanrnn.cli.printing import print_json, reading
 from leanrnn.cli.sections import joined, sectioned
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.lab import Config, named
@@ -59,7 +59,7 @@ class Train:
     def run(self) -> int:
         """Train to the end; 130 if it was interrupted."""
         from leanrnn.cli.board import Board
-        from leanrnn.cli.view import reading, view
+        from leanrnn.cli.view import view
         from leanrnn.environment import check_folder, hold_memory, use_threads
         from leanrnn.lab.runs import Run
         from leanrnn.lab.task import task_named
@@ -118,7 +118,7 @@ class Train:
         return 0
 
 
-def parse_train(arguments: Sequence[str], about: str) -> Train:
+def parse_train(arguments: Sequence[str], about: str = "") -> Train:
     """The command, with the settings of the recipe (and of a TOML file) as defaults of its options."""
     first = [text for text in arguments[:1] if not text.startswith("-")]
     recipe = first[0] if first else ""

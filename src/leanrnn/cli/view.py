@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
-from leanrnn.cli.printing import print_json, print_note
+from leanrnn.cli.printing import print_json, print_note, progress
 from leanrnn.lab.runs import Run
 from leanrnn.lab.task import Event, Task
 
-__all__ = ["View", "reading", "view"]
+__all__ = ["View", "view"]
 
 
 class View:
@@ -74,33 +74,5 @@ def view(config: Any, run: Run, as_json: bool) -> Iterator[View]:
     if as_json or not console.is_terminal:
         yield View(config, run, as_json, None)
         return
-    with _progress(console) as bar:
+    with progress(console) as bar:
         yield View(config, run, as_json, bar)
-
-
-def _progress(console: Console | None = None) -> Progress:
-    """A bar with the time left, and what is done in front of it; together no wider than 80 columns."""
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TimeRemainingColumn(), TextColumn("left"))
-    return Progress(*columns, console=console)
-
-
-@contextmanager
-def reading(as_json: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """For what takes a while before training: told what is done, how much, and how much there is. ::
-
-    with reading(as_json=False) as tell:
-        tell("reading dev-v1.1.json", 100, 2067)
-    """
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal:
-        yield lambda *_: None
-        return
-    with _progress(console) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def tell(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield tell

@@ -11,12 +11,14 @@ from typing import Any
 
 from leanrnn.errors import ConfigError
 
-__all__ = ["COLOURS", "INK", "SOFT", "check_matplotlib", "own_names", "panel"]
+__all__ = ["COLOURS", "INK", "LAYERS", "RUNS", "SOFT", "check_matplotlib", "own_names", "panel"]
 
 INK = "#010203"  # stands for the colour of the page's letters
 SOFT = "#7d8794"
 # Told apart by colour-blind eyes, and three times lighter or darker than the page, be it light or dark.
-COLOURS = ("#2f7fc1", "#cf5d0a", "#0c9068", "#b0609c", "#8f7a14", "#6b7f90", "#c2485f", "#4f8f9f")
+COLOURS = ("#2f7fc1", "#cf5d0a", "#0c9068", "#b0609c", "#8f7a14", "#c2485f", "#4f8f9f", "#6b7f90")
+RUNS, LAYERS = COLOURS[:4], COLOURS[4:]
+"""A colour stands for a run or for a layer, never for both, on pages of up to four runs."""
 WIDE = 3.3
 """Inches; a phone shows it at about its own size."""
 LINE = 0.17  # inches, of a legend

@@ -8,22 +8,43 @@ from typing import Any
 
 import numpy as np
 
-from leanrnn.lab.report.drawing import COLOURS, panel
+from leanrnn.lab.report.drawing import COLOURS, LAYERS, RUNS, SOFT, panel
 from leanrnn.lab.report.labels import apart
 from leanrnn.lab.report.story import Story
 
-__all__ = ["course", "latency", "layer", "marks", "norms", "trade"]
+__all__ = ["colour", "course", "latency", "layer", "marks", "norms", "pace", "trade"]
 
 MARKS = "os^Dvph*"
-BAR = 0.17  # inches a bar
+LINE_OF_TIMES = 0.17  # inches
 
 
-def course(story: Story) -> list[str]:
-    """Scores, widths and seconds, epoch by epoch."""
-    return [_scores(story), _alive(story), _seconds(story)]
+def course(story: Story, stories: Sequence[Story]) -> list[str]:
+    """Scores, epoch by epoch, and widths where they changed."""
+    return [_scores(story, colour(story, stories)), *([_alive(story)] if _moved(story) else [])]
 
 
-def _scores(story: Story) -> str:
+def pace(story: Story) -> str:
+    """How long an epoch took, at first and in the end."""
+    first, last = (story.epochs[i]["seconds"] for i in (0, -1))
+    name = "An epoch" if story.wording.line == "epoch" else "Training up to an evaluation"
+    return f"{name} took {first:.1f} s at first and {last:.1f} s in the end."
+
+
+def colour(story: Story, stories: Sequence[Story]) -> str:
+    """Of a run, on the whole page."""
+    return _of_run([each.name for each in stories].index(story.name))
+
+
+def _of_run(i: int) -> str:
+    return RUNS[i] if i < len(RUNS) else COLOURS[i % 8]
+
+
+def _moved(story: Story) -> bool:
+    """Whether a width changed while it trained."""
+    return any(count < story.first.get(name, 0) for line in story.epochs for name, count in line["alive"].items())
+
+
+def _scores(story: Story, colour: str) -> str:
     wording = story.wording
     lines = {name: [line[key] for line in story.epochs] for name, key in wording.curves}
     told = "; ".join(f"{name} from {values[0]:.1f} to {values[-1]:.1f}" for name, values in lines.items())
@@ -32,9 +53,8 @@ def _scores(story: Story) -> str:
         from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
         for i, (name, values) in enumerate(lines.items()):
-            axis.plot(
-                _epochs(story), values, color=COLOURS[i], label=name, marker=MARKS[i], markersize=3, linewidth=1.4
-            )
+            look = {"color": SOFT if i else colour, "linestyle": "--" if i else "-", "marker": MARKS[i]}
+            axis.plot(_epochs(story), values, label=name, markersize=3, linewidth=1.4, **look)
         if wording.lower:
             axis.set_yscale("log")
             every = [value for values in lines.values() for value in values]
@@ -60,7 +80,7 @@ def _alive(story: Story) -> str:
         for i, (name, values) in enumerate(alive.items()):
             # Thinner and thinner, since equal ones lie on each other.
             look = {"marker": MARKS[i % 8], "markersize": max(2.0, 5 - i), "linewidth": max(1.0, 3.2 - 0.9 * i)}
-            axis.plot(epochs, values, color=COLOURS[i % 8], label=layer(name), **look)
+            axis.plot(epochs, values, color=LAYERS[i % 4], label=layer(name), **look)
         axis.set_ylim(0, 1.06 * max(map(max, alive.values())))
         _by_epoch(axis, story)
 
@@ -68,39 +88,31 @@ def _alive(story: Story) -> str:
     return panel("Components alive", f"Components alive, {by}: {told}.", draw, legend=True)
 
 
-def _seconds(story: Story) -> str:
-    values = [line["seconds"] for line in story.epochs]
-
-    def draw(axis: Any) -> None:
-        axis.bar(_epochs(story), values, color=COLOURS[5], width=0.7 * _epochs(story)[0])
-        _by_epoch(axis, story)
-
-    name = "an epoch" if story.wording.line == "epoch" else "up to an evaluation"
-    told = f"Seconds of training {name}: {values[0]:.1f} in the first, {values[-1]:.1f} in the last."
-    return panel(f"Seconds of training {name}", told, draw)
+def norms(story: Story, stories: Sequence[Story]) -> list[str]:
+    """How the norms of all groups are spread, the dead among them; beside those of a run that lost components, a dense
+    run of the same sizes as an outline."""
+    others = [other for other in stories if other is not story and not other.sparse and story.cut]
+    dense = next((each for each in others if each.first_sizes == story.first_sizes == each.sizes), None)
+    colours = [colour(each, stories) for each in (story, dense) if each]
+    return [_norms(story, name, story.first[name], dense, colours) for name in story.norms]
 
 
-def norms(story: Story, dense: Story | None) -> list[str]:
-    """How the norms of all groups are spread, the dead among them; a dense run of the same sizes as an outline."""
-    return [_norms(story, name, story.first[name], dense) for name in story.norms]
-
-
-def _norms(story: Story, name: str, first: int, dense: Story | None) -> str:
+def _norms(story: Story, name: str, first: int, dense: Story | None, colours: Sequence[str]) -> str:
     values, others = story.norms[name], dense.norms.get(name, []) if dense else []
     dead = first - len(values)
     bins = np.linspace(0, max([*values, *others, 1e-9]) * 1.02, 25)
 
     def draw(axis: Any) -> None:
-        counts, *_ = axis.hist(values, bins, histtype="stepfilled", color=COLOURS[0], label=story.name)
+        counts, *_ = axis.hist(values, bins, histtype="stepfilled", color=colours[0], label=story.name)
         if dense:
-            axis.hist(others, bins, histtype="step", color=COLOURS[1], linewidth=1.3, label=dense.name)
+            axis.hist(others, bins, histtype="step", color=colours[1], linewidth=1.3, label=dense.name)
         highest = np.maximum(counts, np.histogram(others, bins)[0])
         tallest = max(*highest, 1)
         if dead:
             # The bar at zero may be far higher than all others; its number says how high, beside it or above what it
             # would cover: it is about as wide as nine bins.
             height = max(min(dead, 2 * tallest), *highest[:9])
-            axis.bar(0, dead, bins[1] * 0.8, color="none", edgecolor=COLOURS[0], hatch="/////", linewidth=1)
+            axis.bar(0, dead, bins[1] * 0.8, color="none", edgecolor=colours[0], hatch="/////", linewidth=1)
             axis.set_ylim(0, 1.15 * max(tallest, min(dead, 2 * tallest)))
             axis.annotate(f"{dead} dead", (bins[1] * 0.4, height), (4, 2), textcoords="offset points")
         axis.set_xlabel("norm of a group")
@@ -122,36 +134,34 @@ def marks(stories: Sequence[Story]) -> list[str]:
 
 def trade(stories: Sequence[Story]) -> list[str]:
     """Quality against size, a point a run."""
-    costs = {"million mult-adds a word": [story.mult_adds / 1e6 for story in stories]}
-    costs["million weights"] = [story.weights / 1e6 for story in stories]
+    values = [story.mult_adds / 1e6 for story in stories]
     scores, wording = [story.valid for story in stories], stories[0].wording
-    title = wording.score_name[0].upper() + wording.score_name[1:]
+    title = f"{wording.score_name[0].upper()}{wording.score_name[1:]} against size"
 
-    def panel_of(size: str, values: list[float]) -> str:
-        def draw(axis: Any) -> None:
-            for i, (x, y) in enumerate(zip(values, scores, strict=True)):
-                axis.scatter([x], [y], color=COLOURS[i % 8], marker=MARKS[i % 8], s=28, zorder=3)
-            axis.set_xlim(0, 1.08 * max(values))
-            axis.margins(y=0.14)
-            axis.set_xlabel(size)
-            axis.grid()
-            apart(axis, marks(stories), values, scores)
+    def draw(axis: Any) -> None:
+        for i, (x, y) in enumerate(zip(values, scores, strict=True)):
+            axis.scatter([x], [y], color=_of_run(i), marker=MARKS[i % 8], s=28, zorder=3)
+        axis.set_xlim(0, 1.08 * max(values))
+        axis.margins(y=0.14)
+        axis.set_xlabel("million mult-adds a word")
+        axis.grid()
+        apart(axis, marks(stories), values, scores)
 
-        points = zip(stories, values, scores, strict=True)
-        told = "; ".join(f"{story.name} {y:.2f} at {x:.3g}" for story, x, y in points)
-        return panel(title, f"{title} against {size}: {told}.", draw, 2.5)
-
-    return [panel_of(size, values) for size, values in costs.items()]
+    points = zip(stories, values, scores, strict=True)
+    told = "; ".join(f"{story.name} {y:.2f} at {x:.3g}" for story, x, y in points)
+    return [panel(title, f"{title}, in million mult-adds a word: {told}.", draw, 2.5)]
 
 
-def latency(rows: Sequence[dict[str, Any]]) -> list[str]:
+def latency(rows: Sequence[dict[str, Any]], models: Sequence[str]) -> list[str]:
     """Milliseconds of every model in every runtime, a panel for every number of threads."""
     counts = dict.fromkeys(row["threads"] for row in rows)
-    return [_bars([row for row in rows if row["threads"] == count], count) for count in counts]
+    return [_times([row for row in rows if row["threads"] == count], models, count) for count in counts]
 
 
-def _bars(rows: Sequence[dict[str, Any]], threads: int) -> str:
-    runtimes, models = (list(dict.fromkeys(row[key] for row in rows)) for key in ("runtime", "model"))
+def _times(rows: Sequence[dict[str, Any]], models: Sequence[str], threads: int) -> str:
+    """Points from quartile to quartile; each ten times as far as the one before, so that half a millisecond can be read
+    beside eighty."""
+    runtimes = list(dict.fromkeys(row["runtime"] for row in rows))
     thick = 0.82 / len(models)
 
     def draw(axis: Any) -> None:
@@ -159,17 +169,36 @@ def _bars(rows: Sequence[dict[str, Any]], threads: int) -> str:
             own = [row for row in rows if row["model"] == model]
             places = [runtimes.index(row["runtime"]) + (j - (len(models) - 1) / 2) * thick for row in own]
             spent = [row["milliseconds"] for row in own]
-            bars = axis.barh(places, spent, thick * 0.86, color=COLOURS[j % 8], label=model)
-            axis.bar_label(bars, [f"{each:.2f}" for each in spent], padding=3, fontsize=7.5)
+            axis.hlines(places, *zip(*(row["quartiles"] for row in own), strict=True), color=_of_run(j), linewidth=1.6)
+            axis.scatter(spent, places, color=_of_run(j), label=model, marker=MARKS[j % 8], s=22, zorder=3)
+            for row, place in zip(own, places, strict=True):
+                told = f"{row['milliseconds']:.2f}{' noisy' if row['noisy'] else ''}"
+                axis.annotate(
+                    told, (max(row["quartiles"][1], row["milliseconds"]), place), (6, 0), textcoords="offset points",
+                    va="center", fontsize=7.5,
+                )  # fmt: skip
+        _decades(axis, [each for row in rows for each in (*row["quartiles"], row["milliseconds"])])
         axis.set_yticks(range(len(runtimes)), runtimes)
         axis.invert_yaxis()
-        axis.set_xlim(0, 1.2 * max(row["milliseconds"] for row in rows))
         axis.tick_params(axis="y", length=0)
+        axis.grid(axis="x")
 
     title = f"Milliseconds, {threads} thread{'s' if threads > 1 else ''}"
     told = "; ".join(f"{row['model']} in {row['runtime']} {row['milliseconds']:.2f}" for row in rows)
-    high = 0.9 + BAR * len(rows) + 0.06 * len(runtimes)
+    high = 0.9 + LINE_OF_TIMES * len(rows) + 0.06 * len(runtimes)
     return panel(title, f"{title}: {told}.", draw, high, legend=True)
+
+
+def _decades(axis: Any, values: Sequence[float]) -> None:
+    """A scale of 1, 2, 5 and 10, with room for a number behind the last point."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = min(values), max(values)
+    axis.set_xscale("log")
+    axis.set_xlim(low / 1.3, high * max(2.0, (high / low) ** 0.4))
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def layer(name: str) -> str:

@@ -14,16 +14,8 @@ from leanrnn.lab.report.drawing import own_names
 from leanrnn.lab.report.story import Story
 from leanrnn.lab.report.strips import strips, zeros
 from leanrnn.lab.report.style import STYLE
-from leanrnn.lab.report.words import (
-    Table,
-    environments_table,
-    layers_table,
-    runs_table,
-    summary,
-    times_table,
-    title,
-)
-from leanrnn.lab.wording import Wording
+from leanrnn.lab.report.tables import Table, environments_table, layers_table, runs_table, times_table
+from leanrnn.lab.report.words import sentence, summary, title
 
 __all__ = ["html"]
 
@@ -41,21 +33,14 @@ def html(
 
         Path("report.html").write_text(html(read_stories([Path("runs/text")]), [], None, "leanrnn report runs/text"))
     """
-    told = summary(stories, rows)
-    sections = [("runs", "The runs", [_table(runs_table(stories), "All runs")])]
-    if len(stories) > 1:
-        sections.append(("trade", "Quality against size", [_trade(stories)]))
+    sections = [("runs", "The runs", [_table(runs_table(stories), "All runs"), *_trade(stories)])]
     if rows:
-        sections.append(
-            ("times", "How fast they are", [_times(rows, stories[0].wording), _table(times_table(rows), "Times")])
-        )
+        sections.append(("times", "How fast they are", list(_times(rows, stories))))
     sections += [(f"run-{i + 1}", story.name, list(_run(story, stories))) for i, story in enumerate(stories)]
     sections.append(("again", "To do it again", list(_again(stories, measured, command))))
     head = escape(title(stories))
     links = "".join(f'<li><a href="#{key}">{escape(name)}</a></li>' for key, name, _ in sections)
-    told = [escape(text).replace("e-0", "e&#8209;0") for text in told]  # a small number is not broken at its hyphen
-    items = "".join(f"<li>{text}</li>" for text in told)
-    body = [f"<h1>{head}</h1>", f'<ul class="told">{items}</ul>' if len(told) > 1 else f"<p>{told[0]}</p>"]
+    body = [f"<h1>{head}</h1>", f'<p class="lead">{_words(summary(stories, rows))}</p>']
     body.append(f'<nav aria-label="Sections"><ul>{links}</ul></nav>')
     for key, name, parts in sections:
         body += [f'<section aria-labelledby="{key}"><h2 id="{key}">{escape(name)}</h2>', *parts, "</section>"]
@@ -69,62 +54,73 @@ def html(
     )
 
 
-def _trade(stories: Sequence[Story]) -> str:
+def _trade(stories: Sequence[Story]) -> Iterable[str]:
+    """Quality against size, where there is anything to compare."""
+    if len({story.mult_adds for story in stories}) == 1:
+        return
     told = f"A point a run; further left is smaller, {'lower' if stories[0].wording.lower else 'higher'} is better."
     pairs = [(mark, story.name) for mark, story in zip(figures.marks(stories), stories, strict=True)]
     if any(mark != name for mark, name in pairs):
         told += " The runs are " + ", ".join(f"{mark} {name}" for mark, name in pairs) + "."
-    return _figure(figures.trade(stories), told, "two")
+    yield _figure(figures.trade(stories), told, "two")
 
 
-def _times(rows: Sequence[dict[str, Any]], wording: Wording) -> str:
-    told = f"{wording.call}; the bars are medians, less is better. All models took turns."
-    return _figure(figures.latency(rows), told, "two")
+def _times(rows: Sequence[dict[str, Any]], stories: Sequence[Story]) -> Iterable[str]:
+    told = f"{stories[0].wording.call}. A point is the median, its line goes from quartile to quartile; less is better."
+    if any(row["noisy"] for row in rows):
+        told += " Long lines tell of other work on the machine: time these again when it is idle."
+    yield _figure(figures.latency(rows, [story.name for story in stories]), told, "two")
+    yield _folded("All times, with files and memory", _table(times_table(rows), "Times"))
 
 
 def _run(story: Story, stories: Sequence[Story]) -> Iterable[str]:
-    """How it went, what is left, and who reads what."""
-    cut = story.sizes != story.first_sizes
-    yield "<h3>How it went</h3>"
-    yield _figure(figures.course(story), f"{story.wording.note} Seconds are of training alone.", "three")
-    yield from _weights(story, cut)
-    yield "<h3>Norms of the groups</h3>"
-    others = (other for other in stories if other is not story and not other.sparse)
-    dense = (
-        next((each for each in others if each.first_sizes == story.first_sizes == each.sizes), None) if cut else None
-    )
-    told = "How many groups have which norm. One at zero is dead: nothing reads it; the finished model is without it."
-    yield _figure(figures.norms(story, dense), told, "three")
-    yield "<h3>Layers and who reads them</h3>"
-    yield _table(layers_table(story), f"Layers of {story.name}")
+    """How it went, what is left, and who reads what; short where nothing was cut."""
+    if len(stories) > 1:
+        yield f"<p>{_words(sentence(story))}</p>"
+    yield _figure(figures.course(story, stories), f"{story.wording.note} {figures.pace(story)}", "two")
+    yield from _weights(story)
+    if story.cut or story.sparse:
+        yield "<h3>Norms of the groups</h3>"
+        told = "How many groups have which norm. One at zero is dead: nothing reads it; the finished model is without."
+        yield _figure(figures.norms(story, stories), told, "three")
     pins = "" if story.groups.pinned else " No width is pinned: every one of them could shrink."
-    yield f'<p class="note">A group is every weight that leaves with a component.{pins}</p>'
+    layers = _table(layers_table(story), f"Layers of {story.name}")
+    layers += f'<p class="note">A group is every weight that leaves with a component.{pins}</p>'
+    yield _folded("Layers, and who reads them", layers)
 
 
-def _weights(story: Story, cut: bool) -> Iterable[str]:
+def _weights(story: Story) -> Iterable[str]:
     """Where they are not zero; where all of them are there, a picture would be one colour."""
-    yield f"<h3>{'What is left of the weights' if cut else 'Weights'}</h3>"
-    if not cut and (part := zeros(story)) < FEW:
-        yield f'<p class="note">Nothing was cut out, and {f"only {part:.2%}" if part else "no weight"} is zero.</p>'
+    if not story.cut and (part := zeros(story)) < FEW:
+        if story.sparse:
+            yield f'<p class="note">Nothing was cut out, and {f"only {part:.2%}" if part else "no weight"} is zero.</p>'
         return
-    told = "Blue where a weight is not zero, faint where it is; rows and columns are sampled evenly."
-    if cut:
+    yield f"<h3>{'What is left of the weights' if story.cut else 'Weights'}</h3>"
+    told = "Grey where a weight is not zero, faint where it is; rows and columns are sampled evenly."
+    if story.cut:
         told += (
             " Before the cut, what went is empty: rows and columns as a whole, and those of a component everywhere. "
+            "After it, to the same scale, what is stored is dense."
         )
-        told += "After it, to the same scale, what is stored is dense."
     yield _figure(strips(story), told, "two")
 
 
 def _again(stories: Sequence[Story], measured: Mapping[str, str] | None, command: str) -> Iterable[str]:
     """Commands, settings, environment."""
+    commands = dict.fromkeys([*map(train_command, stories), command])
+    yield "".join(map(_command, commands))
     for story in stories:
         settings = "\n".join(f"{key} = {value}" for key, value in story.config.items())
-        yield f"<h3>{escape(story.name)}</h3>{_command(train_command(story))}"
-        yield f"<details><summary>All settings of {escape(story.name)}</summary><pre>{escape(settings)}</pre></details>"
-    yield f"<h3>This page</h3>{_command(command)}"
-    yield "<h3>Environment</h3>"
-    yield _table(environments_table(stories, measured), "Environment")
+        yield _folded(f"All settings of {story.name}", f"<pre>{escape(settings)}</pre>")
+    yield _folded("Environment", _table(environments_table(stories, measured), "Environment"))
+
+
+def _folded(name: str, text: str) -> str:
+    return f"<details><summary>{escape(name)}</summary>{text}</details>"
+
+
+def _words(text: str) -> str:
+    return escape(text).replace("e-0", "e&#8209;0")  # a small number is not broken at its hyphen
 
 
 def _command(text: str) -> str:
@@ -139,31 +135,29 @@ def _figure(panels: Iterable[str], told: str, columns: str) -> str:
 
 
 def _table(table: Table, name: str) -> str:
-    """A table that scrolls inside itself where the screen is narrow."""
+    """A table that scrolls inside itself; on a phone its rows stand below each other, a line a cell."""
     head, rows = table
     kinds = [_kind([row[i] for row in rows]) for i in range(len(head))]
-    top = "".join(f'<th scope="col"{kind}>{escape(text)}</th>' for text, kind in zip(head, kinds, strict=True))
+    top = "".join(
+        f'<th scope="col" role="columnheader"{kind}>{escape(text)}</th>' for text, kind in zip(head, kinds, strict=True)
+    )
     body = ""
     for first, *rest in rows:
         cells = "".join(
-            f"<td{kind}>{_cell(text, bool(kind) or len(head) < 6)}</td>"
-            for text, kind in zip(rest, kinds[1:], strict=True)
+            f'<td role="cell"{kind} data-head="{escape(name, quote=True)}">{escape(text)}</td>'
+            for name, text, kind in zip(head[1:], rest, kinds[1:], strict=True)
         )
-        body += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>\n'
+        body += f'<tr role="row"><th scope="row" role="rowheader">{escape(first)}</th>{cells}</tr>\n'
     many = ' class="many"' if len(rows) > 12 else ""
     label = f'role="region" aria-label="{escape(name, quote=True)}" tabindex="0"'
     return (
-        f'<div class="scroll" {label}><table{many}><thead><tr>{top}</tr></thead><tbody>\n{body}</tbody></table></div>'
+        f'<div class="scroll" {label}><table role="table"{many}>'
+        f'<thead role="rowgroup"><tr role="row">{top}</tr></thead><tbody role="rowgroup">\n{body}</tbody></table></div>'
     )
-
-
-def _cell(text: str, narrow: bool) -> str:
-    """Words, and sums of widths in a table of few columns, may be broken; nothing else."""
-    return escape(text) if narrow else escape(text).replace(" ", "&nbsp;")
 
 
 def _kind(cells: Sequence[str]) -> str:
     """Numbers stand under each other to the right, words to the left; long ones may be broken."""
-    if any(len(cell) > 40 for cell in cells):
+    if any(len(cell) > 40 for cell in cells) and not any(cell[:1].isdigit() for cell in cells):
         return ' class="words long"'
-    return "" if all(cell[:1].isdigit() or not cell for cell in cells) else ' class="words"'
+    return "" if 2 * sum(cell[:1].isdigit() for cell in cells) >= len(cells) else ' class="words"'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,11 @@ class Story:
         return bool(self.config["strength"] or self.config.get("budget"))
 
     @property
+    def cut(self) -> bool:
+        """Whether components are gone."""
+        return self.sizes != self.first_sizes
+
+    @property
     def budget(self) -> str:
         """What it may cost, and how much of that it does; nothing without a budget."""
         used = (self.result or self.epochs[-1]).get("used") or {}
@@ -108,8 +113,9 @@ class Story:
         return int(self.epochs[-1][self.wording.step])
 
 
-def read_stories(folders: Sequence[Path]) -> list[Story]:
-    """The stories of run folders, each under a name of its own; an error says which folder has none. ::
+def read_stories(folders: Sequence[Path], tell: Callable[[str, int, int], None] = lambda *_: None) -> list[Story]:
+    """The stories of run folders, each under a name of its own; an error says which folder has none. ``tell`` is called
+    with what is done, how much of it, and how much there is. ::
 
     read_stories([Path("runs/text"), Path("runs/text-dense")])[0].valid
     """
@@ -118,7 +124,11 @@ def read_stories(folders: Sequence[Path]) -> list[Story]:
         raise ConfigError(f"{again} is named twice. Name every run once.")
     names = [place.name for place in places]
     distinct = len(set(names)) == len(names)
-    stories = [_story(folder, name if distinct else str(folder)) for folder, name in zip(folders, names, strict=True)]
+    stories: list[Story] = []
+    for folder, name in zip(folders, names, strict=True):
+        tell("reading the runs", len(stories), len(folders))
+        stories.append(_story(folder, name if distinct else str(folder)))
+    tell("reading the runs", len(stories), len(folders))
     if other := next((story.name for story in stories if story.task is not stories[0].task), None):
         raise ConfigError(f"{stories[0].name} and {other} are of different tasks. Write a page for each.")
     return stories

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from leanrnn.lab.report.drawing import COLOURS, SOFT, panel
+from leanrnn.lab.report.drawing import SOFT, panel
 from leanrnn.lab.report.figures import layer
 from leanrnn.lab.report.story import Story
 
@@ -43,7 +43,7 @@ class _Matrix:
 
 def strips(story: Story) -> list[str]:
     """Every recurrent layer and the output layer: a pair of panels to one scale, or one where nothing was cut."""
-    told = [", before the cut", ", after it"] if story.sizes != story.first_sizes else [""]
+    told = [", before the cut", ", after it"] if story.cut else [""]
     return [_panel(each, which, words) for each in _matrices(story) for which, words in enumerate(told)]
 
 
@@ -74,7 +74,7 @@ def _draw(axis: Any, matrix: _Matrix, which: int, inches: float) -> None:
 
     levels = (matrix.before, matrix.after)[which]
     high, wide = levels.shape
-    colours = np.array([(*to_rgb(COLOURS[0]), alpha) for alpha in (0.0, 0.22, 1.0)])
+    colours = np.array([(*to_rgb(SOFT), alpha) for alpha in (0.0, 0.22, 1.0)])
     axis.imshow(colours[_sampled(levels)], extent=(0, wide, high, 0), interpolation="none", aspect="auto")
     axis.plot([0, wide, wide, 0, 0], [0, 0, high, high, 0], color=SOFT, linewidth=0.6)
     axis.spines[:].set_visible(False)

@@ -18,8 +18,7 @@ h1 { font-size: clamp(1.5rem, 1.2rem + 1.6vw, 2.1rem); line-height: 1.2; margin:
 h2 { font-size: 1.35rem; line-height: 1.3; margin: 3rem 0 .75rem; padding-top: .75rem;
   border-top: 1px solid var(--line); }
 h3 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-p, ul.told { max-width: 44rem; margin: 0 0 .75rem; }
-ul.told { padding-left: 1.2rem; } ul.told li { margin-bottom: .4rem; }
+p { max-width: 44rem; margin: 0 0 .75rem; } p.lead { font-size: 1.1rem; }
 a { color: var(--link); text-underline-offset: .15em; }
 nav { margin: 1.5rem 0 0; }
 nav ul { display: flex; flex-wrap: wrap; gap: .1rem 1.25rem; list-style: none; margin: 0; padding: 0; }
@@ -46,12 +45,20 @@ pre span { display: inline-block; max-width: 100%; }
 summary { cursor: pointer; color: var(--soft); font-size: .9rem; padding: .2rem 0; width: fit-content; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 3px; border-radius: 2px; }
 footer { margin-top: 3rem; }
-@media (max-width: 30rem) { table { font-size: .84rem; } th, td { padding-left: .7rem; white-space: normal; }
-  tbody th { white-space: nowrap; } th.long, td.long { min-width: 8rem; } }
+@media screen and (max-width: 30rem) {
+  .scroll table, .scroll tbody, .scroll tr, .scroll th, .scroll td { display: block; }
+  .scroll thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .scroll tr { padding: .5rem 0; border-bottom: 1px solid var(--line); }
+  .scroll th, .scroll td { padding: 0; border: 0; white-space: normal; text-align: left; overflow-wrap: anywhere; }
+  .scroll tbody th { position: static; font-weight: 600; }
+  .scroll td { display: flex; justify-content: space-between; gap: 1rem; text-align: right; }
+  .scroll td::before { content: attr(data-head); color: var(--soft); text-align: left; flex: none; max-width: 50%; }
+  .scroll td:empty { display: none; } .scroll td.long { display: block; text-align: left; min-width: 0; }
+  .scroll td.long::before { content: attr(data-head) ": "; } }
 @media print {
   :root { color-scheme: light; --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --link: #000; --tint: #fff; }
   @page { margin: 16mm; }
-  body { max-width: none; padding: 0; font-size: 10pt; } nav, summary { display: none; }
+  body { max-width: none; padding: 0; font-size: 10pt; } nav, details { display: none; }
   h2, h3 { break-after: avoid; } svg, tr, pre { break-inside: avoid; }
   .panels, .panels.two { grid-template-columns: repeat(2, 1fr); }
   .scroll { overflow: visible; } table { font-size: 8.5pt; } th, td { padding-left: 3mm; } td.long { min-width: 0; }
