@@ -147,6 +147,8 @@ def test_a_callback_is_copied_as_it_was_made():
     again = pickle.loads(pickle.dumps(copy.deepcopy(hooks)))
     assert again.attached.sparsifier is None and again.attached.module == "net"
     assert torch.equal(again.attached.example, EXAMPLE)
+    module = Loop().module
+    pickle.loads(pickle.dumps(copy.deepcopy(module))).load_state_dict(module.state_dict())
 
 
 def test_the_best_so_far_is_forgotten():

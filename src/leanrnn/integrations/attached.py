@@ -91,8 +91,6 @@ class Attached:
         """
 
         def before(loaded: nn.Module, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-            if loaded is not model:  # a copy, made with its hooks
-                return
             start = prefix + self.module + "." * bool(self.module)
             own = {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
             here = named_tensors(self.part(model))
@@ -102,7 +100,7 @@ class Attached:
                 wrap_again_(self._replica())
                 self.load_state_dict({})
 
-        handle: RemovableHandle = model.register_load_state_dict_pre_hook(before)  # type: ignore[no-untyped-call]
+        handle: RemovableHandle = model.register_load_state_dict_pre_hook(_Own(before))  # type: ignore[no-untyped-call]
         return handle
 
     def found(self, model: nn.Module) -> Groups:
@@ -197,6 +195,22 @@ class Attached:
         if self._running is not None and self._state is not None:
             state, self._state = self._state, None
             self._running.load_state_dict(state)
+
+
+class _Own:
+    """A hook of one module: its copies do not have it, be they copied or pickled, as frameworks do with modules."""
+
+    __slots__ = ("_act",)
+
+    def __init__(self, act: Callable[..., None] | None = None) -> None:
+        self._act = act
+
+    def __call__(self, *args: Any) -> None:
+        if self._act is not None:
+            self._act(*args)
+
+    def __reduce__(self) -> tuple[type[_Own], tuple[()]]:
+        return _Own, ()
 
 
 def averages(holders: Iterable[object], model: nn.Module) -> list[nn.Module]:
