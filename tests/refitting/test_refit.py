@@ -123,6 +123,27 @@ def test_a_matrix_that_is_looked_up_too_is_left_as_it_is():
     assert torch.equal(small.embedding.weight, model.embedding.weight)
 
 
+class TwoHeads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.first, self.second = nn.GRU(3, 8), nn.Linear(8, 2), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = self.rnn(x)[0]
+        return self.first(hidden), self.second(hidden)
+
+
+def test_what_counts_as_the_result_can_be_said():
+    model, x = TwoHeads(), torch.randn(7, 20, 3)
+    with torch.no_grad():  # the heads read one half of the units each, and these do not read each other
+        model.first.weight[:, :4] = model.second.weight[:, 4:] = model.rnn.weight_hh_l0[:] = 0
+    groups = discover(model, x)
+    first = refit(model, groups, frames(), keep_widths={"rnn.l0": 4})
+    second = refit(model, groups, frames(), keep_widths={"rnn.l0": 4}, output=lambda model, x: model(x)[1])
+    torch.testing.assert_close(first(x)[0], model(x)[0])
+    torch.testing.assert_close(second(x)[1], model(x)[1])
+
+
 class Scaled(nn.Module):
     """The state is read by itself, and by a vector of factors."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,15 @@ class Read:
     felt: Tensor
 
 
-def read(model: nn.Module, groups: Groups, batches: Iterable[Any]) -> dict[str, Read]:
+Output = Callable[[nn.Module, Any], Any]
+
+
+def read(model: nn.Module, groups: Groups, batches: Iterable[Any], output: Output | None = None) -> dict[str, Read]:
     """By name, the matrices that read components, as far as they are seen at work. ::
 
     read(model, groups, batches)["rnn.weight_hh_l0"].felt
+
+    ``output`` gives what is felt, of the model and a batch; without it that is the first tensor of the result.
     """
     axes = _axes(groups)
     if not axes:
@@ -43,7 +48,8 @@ def read(model: nn.Module, groups: Groups, batches: Iterable[Any]) -> dict[str, 
     felt = {name: torch.zeros(w.shape[1 - axes[name]], dtype=torch.float64) for name, w in weights.items()}
     count = 0
     for count, batch in enumerate(batches, start=1):
-        for name, slope in zip(axes, _slopes(model, batch, products, list(weights.values()), count), strict=True):
+        slopes = _slopes(model, batch, output or call, products, list(weights.values()), count)
+        for name, slope in zip(axes, slopes, strict=True):
             felt[name] += slope.to("cpu", torch.float64).square().sum(axes[name])
     if not count:
         raise GroupsError("there are no batches to fit to. Give some dozens of inputs, as the model is used on.")
@@ -68,12 +74,14 @@ def _axes(groups: Groups) -> dict[str, int]:
     return {name: next(iter(axes)) for name, axes in found.items() if len(axes) == 1}
 
 
-def _slopes(model: nn.Module, batch: Any, products: Products, weights: list[Tensor], seed: int) -> list[Tensor]:
+def _slopes(
+    model: nn.Module, batch: Any, output: Output, products: Products, weights: list[Tensor], seed: int
+) -> list[Tensor]:
     """The derivatives by the weights of the result in a random direction; what is multiplied is watched on the way."""
     try:
         with quiet(model), opaque_kernels_off(), torch.enable_grad():
             with products:
-                result = leaves(call(model, copy_example(batch)))
+                result = leaves(output(model, copy_example(batch)))
             products.finish()
             felt = next((t for t in result if t.requires_grad), None)
             if felt is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ def refit(
     *,
     budget: Budget | None = None,
     keep_widths: Mapping[str, int] | None = None,
+    output: Callable[[nn.Module, Any], Tensor] | None = None,
     example: Any = None,
 ) -> nn.Module:
     """A smaller model of the same class, cut out of a trained one, whose weights make up for what is gone.
@@ -41,8 +42,8 @@ def refit(
     ``batches`` are inputs as the model is used on, a few dozen, each a tensor, a tuple or a mapping as for
     ``discover``; no labels are needed. Components go that the others can stand in for: the weights that read them are
     fitted to what stays, by least squares, so that what is read changes least. The error that is left says what a
-    component is worth in its layer, every row of a weight by how much the first tensor of the result feels of it; all
-    layers are worth the same. ``model`` itself stays as it is. ::
+    component is worth in its layer, every row of a weight by how much the result feels of it; all layers are worth the
+    same. ``model`` itself stays as it is. ::
 
         small = leanrnn.refit(model, groups, batches, budget=leanrnn.Budget(mult_adds="50%"))
 
@@ -51,6 +52,8 @@ def refit(
     Arguments:
         budget: what the smaller model may cost.
         keep_widths: instead of a budget, the number that stays, by layer name.
+        output: what counts as the result, of the model and a batch, if that is not the first tensor that it returns:
+            best what the loss will look at, ``lambda model, x: torch.cat(model(x), -1)``.
         example: the inputs to compare on, as ``shrink`` does; those of ``discover`` if left out.
     """
     if (budget is None) == (keep_widths is None):
@@ -58,7 +61,7 @@ def refit(
     check_numbers(model, GroupsError)
     fitted, bound = _copy(model, groups)
     trainable = {name: p.requires_grad for name, p in fitted.named_parameters()}
-    found = read(fitted.requires_grad_(True), bound, batches)
+    found = read(fitted.requires_grad_(True), bound, batches, output)
     for name, parameter in fitted.named_parameters():
         parameter.requires_grad_(trainable[name])
     _warn_of_unread(bound, found)
