@@ -16,7 +16,7 @@ MODELS ?=
 # Two test processes with one thread each: threads of two processes on the same cores only wait for each other.
 JOBS ?= 2
 
-.PHONY: setup demo test test-browser check docs package format bench peers zoo published integrations clean
+.PHONY: setup demo test test-browser many check docs package format bench peers zoo published integrations clean
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -51,8 +51,12 @@ docs: $(VENV)/.docs
 package: $(VENV)/.package
 	$(BIN)/python -m tools.package
 
+# Trainings and sweeps of several processes, some of which are killed; a server of PostgreSQL where it is installed.
+many: $(VENV)/.many
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -m many tests/many $(PYTEST_ARGS)
+
 # What some targets need besides, an extra of the project each, installed when it is first asked for.
-$(VENV)/.browser $(VENV)/.docs $(VENV)/.package: $(VENV)/.%: $(STAMP)
+$(VENV)/.browser $(VENV)/.docs $(VENV)/.package $(VENV)/.many: $(VENV)/.%: $(STAMP)
 	@echo "installing the extra '$*' into $(VENV)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@

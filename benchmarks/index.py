@@ -69,6 +69,8 @@ PROGRAMS = tuple(
          "two minutes"),
         ("speed bits", "speed.bits", "Which way to have a GRU in eight bits changes least, and what does each take?",
          "ten minutes"),
+        ("speed scaling", "speed.scaling", "What does a second process give in training, and what would eight give?",
+         "three minutes"),
         ("speed highway", "speed.highway", "How long do the steps of a recurrent highway layer take?",
          "minutes, more with --compile"),
     )

@@ -13,6 +13,7 @@ __all__ = [
     "LeanRNNError",
     "LeanRNNWarning",
     "OperatorError",
+    "RanksError",
     "RunError",
     "ShrinkError",
     "UnsupportedModelError",
@@ -73,6 +74,10 @@ class ConfigError(LeanRNNError):
 
 class DataError(LeanRNNError):
     """Data is missing, empty, in the wrong encoding, or does not fit what is done with it."""
+
+
+class RanksError(LeanRNNError):
+    """Processes that train one model together do not agree, or one of them is gone."""
 
 
 class RunError(LeanRNNError):

@@ -259,7 +259,7 @@ def test_quantised_and_sharded_models_are_refused():
 
     model = stack()
     model.head.weight = DTensor(model.head.weight.detach())
-    with pytest.raises(UnsupportedModelError, match=r"DTensor.*unsharded"):
+    with pytest.raises(UnsupportedModelError, match=r"DTensor.*DistributedDataParallel, shrink it"):
         leanrnn.discover(model, _x())
 
 

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import resource
+import stat
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from torch import nn
 
 import leanrnn
 from leanrnn.errors import RunError
+from leanrnn.lab.disk import to_disk
 from leanrnn.lab.runs import Run
 
 SETTINGS = {"config": {"widths": [3, 2], "seed": 1}}
@@ -96,6 +98,7 @@ def test_other_settings_are_refused(tmp_path):
 def test_one_process_at_a_time(tmp_path):
     code = f"""
 from pathlib import Path
+from leanrnn.lab.disk import to_disk
 from leanrnn.lab.runs import Run
 with Run.open(Path({str(tmp_path)!r}), {SETTINGS!r}):
     pass
@@ -158,3 +161,39 @@ def test_a_folder_from_before_a_setting_had_a_name_goes_on(tmp_path):
         Run.open(tmp_path, {"config": {"seed": 1, "cell": "gru"}}, defaults={"config": {"cell": "lstm"}}),
     ):
         pass
+
+
+def test_disks_that_cannot_do_everything(tmp_path, monkeypatch):
+    """As on Windows, and on network folders whose server knows no locks, or no fsync of a folder."""
+    opened, synced = os.open, os.fsync
+
+    def without_folders(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return synced(handle)
+
+    def files_alone(path, flags, *rest, **more):
+        if Path(path).is_dir():
+            raise PermissionError(errno.EACCES, "a folder cannot be opened")
+        return opened(path, flags, *rest, **more)
+
+    def no_locks(*args):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", without_folders)
+        to_disk(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("leanrnn.lab.disk.WINDOWS", True)
+        patch.setattr(os, "open", files_alone)
+        to_disk(tmp_path)
+        (tmp_path / "file").write_text("")
+        to_disk(tmp_path / "file")
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with Run.open(tmp_path / "run", SETTINGS) as run:
+        save(run, 1)
+        with pytest.raises(RunError, match=rf"another process \({os.getpid()}\) is training in"):
+            with Run.open(tmp_path / "run", SETTINGS):
+                pass
+    with Run.open(tmp_path / "run", SETTINGS) as run:
+        assert run.latest().data == {"step": 1}

@@ -9,10 +9,11 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from leanrnn import Budget, Course, discover
-from leanrnn.errors import GroupsError
+from leanrnn import Budget, Course, discover, shrink
+from leanrnn.errors import GroupsError, RanksError, UnsupportedModelError
 from leanrnn.integrations.replicas import wrap_again_
 from leanrnn.sparsify.sparsifier import Sparsifier
 from leanrnn.sparsify.thresholds import ElementThreshold, GroupThreshold
@@ -77,9 +78,35 @@ def work(rank: int, file: str, make: str, mode: str) -> None:
     run.train(6)
     assert run.replica is held
     assert groups.widths == {"rnn.l0": 5, "rnn.l1": 3}
+    come_apart(run)
+    spread_over_processes()
     dist.barrier()
     # Gloo's threads may still be about when C++ tears the process down, which aborts it now and then.
     os._exit(0)
+
+
+def come_apart(run: Replica) -> None:
+    """Something has changed the weights of one process: it is told by all, before anything is cut."""
+    widths = run.sparsifier.groups.widths
+    kill_(run.sparsifier.groups, {"rnn.l1": [run.rank]})
+    with pytest.raises(RanksError, match=r"layer 'rnn.l1' rank 0 would keep 2, and rank 1 other components"):
+        run.sparsifier.compact()
+    if run.rank == 1:
+        kill_(run.sparsifier.groups, {"rnn.l1": [0]})
+    with pytest.raises(RanksError, match=r"layer 'rnn.l1' rank 0 would keep 2, and rank 1 1 components"):
+        run.sparsifier.compact()
+    assert run.sparsifier.groups.widths == widths
+
+
+def spread_over_processes() -> None:
+    """A model that no process has as a whole is refused before it trains."""
+    model, groups = language()
+    fully_shard(model)
+    with pytest.raises(UnsupportedModelError, match=r"DTensor.*Train it with DistributedDataParallel, shrink it, and"):
+        Sparsifier(groups, strength=1e-3).attach(torch.optim.SGD(model.parameters(), 0.1))
+    for refused in (lambda: shrink(model, groups), lambda: discover(model, batches(1)[0])):
+        with pytest.raises(UnsupportedModelError, match="fully_shard on the small model"):
+            refused()
 
 
 def work_to_a_budget(rank: int, file: str) -> None:

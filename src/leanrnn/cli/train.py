@@ -61,6 +61,7 @@ class Train:
         from leanrnn.cli.board import Board
         from leanrnn.cli.view import view
         from leanrnn.environment import check_folder, hold_memory, use_threads
+        from leanrnn.lab.ranks import joined
         from leanrnn.lab.runs import Run
         from leanrnn.lab.task import task_named
 
@@ -93,24 +94,29 @@ class Train:
         }
         started = {"data": _name(self.data)}
         with (
-            Run.open(folder, about, started, {"config": type(settings)().to_json()}) as run,
-            _signals() as stopped,
-            view(settings, run, self.json) as show,
+            joined(device) as (ranks, place),
+            Run.open(folder, about, started, {"config": type(settings)().to_json()}, ranks) as run,
+            _signals(ranks.world > 1) as stopped,
+            view(settings, run, self.json, quiet=not ranks.first) as show,
         ):
             show.notes(data.notes)
-            board = Board(run, self.tensorboard)
+            board = Board(run, self.tensorboard and ranks.first)
             if run.result() is None:
                 events = task.train(
-                    settings, data, run, start=self.start, teacher=self.teacher, device=device,
-                    save_seconds=self.save_seconds, stopped=stopped.is_set, told=show.begin,
+                    settings, data, run, start=self.start, teacher=self.teacher, device=place,
+                    save_seconds=self.save_seconds, stopped=stopped.is_set, told=show.begin, ranks=ranks,
                 )  # fmt: skip
                 for event in events:
                     show.event(event)
                     board.event(event)
             show.notes(run.notes)
+            ranks.wait()  # the first writes the result
             if (result := run.result()) is None:
-                print(f"stopped; everything is in {folder}. Give the same command to go on.", file=sys.stderr)
+                if ranks.first:
+                    print(f"stopped; everything is in {folder}. Give the same command to go on.", file=sys.stderr)
                 return 130
+        if not ranks.first:
+            return 0
         if self.json:
             print_json({"kind": "result", **result}, line=True)
         else:
@@ -136,12 +142,14 @@ def parse_train(arguments: Sequence[str], about: str = "") -> Train:
 
 
 @contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """Ctrl-C, or a polite end from elsewhere, asks the loop to stop after the step it is in; twice is at once."""
+def _signals(patient: bool) -> Iterator[threading.Event]:
+    """Ctrl-C, or a polite end from elsewhere, asks the loop to stop after the step it is in; twice is at once, unless
+    it has to be ``patient``: torchrun passes on a Ctrl-C that its processes have had, and ends them if they take too
+    long."""
     asked = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        if asked.is_set() and not patient:
             raise KeyboardInterrupt
         asked.set()
 

@@ -20,8 +20,8 @@ __all__ = ["View", "view"]
 class View:
     """Shows the events of one run."""
 
-    def __init__(self, config: Any, run: Run, as_json: bool, bar: Progress | None) -> None:
-        self.config, self.run, self.as_json, self.bar = config, run, as_json, bar
+    def __init__(self, config: Any, run: Run, as_json: bool, bar: Progress | None, quiet: bool = False) -> None:
+        self.config, self.run, self.as_json, self.bar, self.quiet = config, run, as_json, bar, quiet
         self.console = bar.console if bar else Console()
         self.task = bar.add_task("", total=1.0) if bar else None
         self.warned = False
@@ -29,16 +29,19 @@ class View:
     def notes(self, lines: Iterable[str]) -> None:
         """Something a user should know."""
         for line in lines:
-            print_note(line)
+            if not self.quiet:
+                print_note(line)
 
     def begin(self, lines: list[str]) -> None:
         """What there is before the first step."""
-        if not self.as_json:
+        if not (self.as_json or self.quiet):
             for line in lines:
                 self.console.print(line, highlight=False, soft_wrap=True)
 
     def event(self, event: Event) -> None:
         """It moves the bar, and may be a line."""
+        if self.quiet:
+            return
         self.notes([*self.run.notes, *self._warning(event)])
         self.run.notes.clear()
         if self.as_json:
@@ -64,15 +67,15 @@ class View:
 
 
 @contextmanager
-def view(config: Any, run: Run, as_json: bool) -> Iterator[View]:
-    """A view for the terminal or the file that standard output is. ::
+def view(config: Any, run: Run, as_json: bool, quiet: bool = False) -> Iterator[View]:
+    """A view for the terminal or the file that standard output is; a quiet one shows nothing. ::
 
     with view(config, run, as_json=False) as show:
         show.event(event)
     """
     console = Console()
-    if as_json or not console.is_terminal:
-        yield View(config, run, as_json, None)
+    if quiet or as_json or not console.is_terminal:
+        yield View(config, run, as_json, None, quiet)
         return
     with progress(console) as bar:
         yield View(config, run, as_json, bar)

@@ -9,6 +9,7 @@ from torch import nn
 
 from leanrnn.errors import DiscoveryError, UnsupportedModelError
 from leanrnn.groups.groups import named_tensors
+from leanrnn.groups.wrapped import check_whole
 from leanrnn.running.call import leaves
 
 __all__ = ["check_supported"]
@@ -29,11 +30,8 @@ def check_supported(model: object, example: Any) -> None:
             raise UnsupportedModelError(
                 f"{where} is quantised ({type(module).__name__}). Shrink the float model first, then quantise."
             )
+    check_whole(named_tensors(model))
     for name, tensor in named_tensors(model).items():
-        if type(tensor).__name__ == "DTensor":
-            raise UnsupportedModelError(
-                f"{name} is a DTensor (FSDP or tensor parallel). Discover and shrink on the unsharded model."
-            )
         if tensor.is_quantized:
             raise UnsupportedModelError(
                 f"{name} is quantised ({tensor.dtype}). Shrink the float model first, then quantise."

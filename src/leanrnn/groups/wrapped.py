@@ -1,13 +1,17 @@
-"""Modules that only wrap another: compiled ones, and replicas. What they add to names is no part of a model."""
+"""Modules that only wrap another: compiled ones, and replicas. What they add to names is no part of a model. And models
+that are spread over processes, which no wrapper makes whole again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-__all__ = ["bare", "plain_name", "wrapped_like"]
+from leanrnn.errors import UnsupportedModelError
+
+__all__ = ["bare", "check_whole", "plain_name", "wrapped_like"]
 
 
 def bare(model: nn.Module) -> nn.Module:
@@ -18,6 +22,20 @@ def bare(model: nn.Module) -> nn.Module:
     while _is_compiled(model):
         model = cast(nn.Module, model._modules["_orig_mod"])
     return model
+
+
+def check_whole(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are spread over processes: a component is in all of their parts. ::
+
+    check_whole(dict(model.named_parameters()))
+    """
+    for name, tensor in tensors.items():
+        if type(tensor).__name__ == "DTensor":
+            raise UnsupportedModelError(
+                f"{name} is a DTensor: fully_shard, or tensor parallel, has spread the model over processes, and its "
+                "components cannot be cut there. Train it with DistributedDataParallel, shrink it, and call "
+                "fully_shard on the small model."
+            )
 
 
 def wrapped_like(model: nn.Module, small: nn.Module) -> nn.Module:

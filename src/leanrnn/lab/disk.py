@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from leanrnn.errors import RunError
+
+WINDOWS = os.name == "nt"
 
 __all__ = ["cache", "digest", "locked", "plain_errors", "to_disk", "write_whole"]
 
@@ -31,25 +38,33 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process, however it ends."""
+    """Hold a lock that ends with the process, however it ends: one of the system's own, on Windows too, and on network
+    folders whose server knows locks. On others it is a file with the process and its machine in it; if that machine is
+    gone, somebody has to remove it."""
+    lock, owner = FileLock(path, timeout=0), path.with_name("process.json")
     try:
-        import fcntl
-    except ImportError:  # Windows: the folder is not guarded there
+        with warnings.catch_warnings(action="ignore"):  # that it falls back to a file
+            lock.acquire()
+    except Timeout as error:
+        raise RunError(
+            f"another process ({_owner(owner)}) is training in {path.parent}. Wait for it, or name another folder with "
+            "--out."
+        ) from error
+    try:
+        write_whole(owner, json.dumps({"process": os.getpid(), "machine": socket.gethostname()}) + "\n")
         yield
-        return
-    with path.open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            raise RunError(
-                f"another process ({file.read().strip() or 'unknown'}) is training in {path.parent}. "
-                "Wait for it, or name another folder with --out."
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
+    finally:
+        lock.release()
+
+
+def _owner(path: Path) -> str:
+    """Who holds a lock, as far as it is known."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        here = said["machine"] == socket.gethostname()
+        return f"{said['process']}" if here else f"{said['process']} on {said['machine']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unknown"
 
 
 @contextmanager
@@ -82,11 +97,16 @@ def digest(path: Path) -> str:
 
 
 def to_disk(path: Path) -> None:
-    """Make sure that a file, or the names in a folder, survive a loss of power."""
-    if not path.exists():
+    """Make sure that a file, or the names in a folder, survive a loss of power. Windows writes names by itself, and
+    some network folders have no way to be asked for it: of those a checkpoint may be lost, never half of one kept."""
+    folder = path.is_dir()
+    if not path.exists() or (folder and WINDOWS):
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if not folder or error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS):
+            raise
     finally:
         os.close(handle)

@@ -16,6 +16,7 @@ import leanrnn
 from leanrnn.lab.events import check_finite
 from leanrnn.lab.notes import noted
 from leanrnn.lab.phase import towards
+from leanrnn.lab.ranks import ALONE, Ranks
 from leanrnn.lab.sparse_settings import SparseSettings
 
 __all__ = ["Job", "Tally", "judging", "sparsifier_for", "start_file"]
@@ -75,7 +76,17 @@ class Job(Generic[Model]):
 
     notes: list[str] = field(default_factory=list)
     """What a user should know of the run."""
+    ranks: Ranks = ALONE
+    """The processes that train it."""
+    _replica: nn.Module | None = None
     _scored: Tensor | None = None
+
+    @property
+    def replica(self) -> nn.Module:
+        """What is trained: the model, or one with gradients averaged over all processes. After a cut it is another."""
+        if self._replica is None:
+            self._replica = self.ranks.wrapped(self.model)
+        return self._replica
 
     @property
     def judged(self) -> Model:
@@ -119,7 +130,7 @@ class Job(Generic[Model]):
         self._scored = self.scores(self.model) if self.scores else None
 
     def _after_cut(self) -> None:
-        self.narrower = True
+        self.narrower, self._replica = True, None
         if self.scores and self._scored is not None:
             self.note_difference(self._scored, self.scores(self.model))
 

@@ -25,6 +25,7 @@ from leanrnn import save
 from leanrnn.environment import environment
 from leanrnn.errors import RunError
 from leanrnn.lab.disk import digest, locked, plain_errors, to_disk, write_whole
+from leanrnn.lab.ranks import ALONE, Ranks
 from leanrnn.surgery import write_tensors
 
 __all__ = ["Run", "Saved", "model_file"]
@@ -64,18 +65,24 @@ class Run:
         settings: Mapping[str, Any],
         started: Mapping[str, Any] | None = None,
         defaults: Mapping[str, Any] | None = None,
+        ranks: Ranks = ALONE,
     ) -> Iterator[Run]:
         """Make the folder, or go on in one that was made with the same settings; nobody else may use it meanwhile.
         ``started`` may differ from start to start, and is kept with the environment; ``defaults`` are what settings
-        were before there was a name for them."""
+        were before there was a name for them. Of several ``ranks`` the first writes, and the others read."""
+        if not ranks.first:
+            ranks.wait()
+            yield _Beside(folder)
+            return
         run = cls(folder)
         with plain_errors(folder):
             run.checkpoints.mkdir(parents=True, exist_ok=True)
-        with locked(folder / "lock"), plain_errors(folder):
+        with plain_errors(folder), locked(folder / "lock"):
             run._agree(settings, defaults or {})
             run._tidy()
             with (folder / "environment.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps({**environment(), **(started or {})}) + "\n")
+            ranks.wait()
             yield run
 
     @property
@@ -169,6 +176,30 @@ class Run:
                 f"{self.folder} holds a run with other settings: {differences}. Name another folder with --out, "
                 "or use the settings it was begun with."
             )
+
+
+class _Beside(Run):
+    """The folder in which another process of the same training writes: what this one writes comes to nothing."""
+
+    def log(self, line: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def save(
+        self, step: int, model: nn.Module, tensors: Mapping[str, Tensor], data: Mapping[str, Any],
+        about: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Nothing."""
+
+    def write(self, name: str, data: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def latest(self) -> Saved | None:
+        """The newest checkpoint, after the other has removed those that are damaged."""
+        places = self._numbered() if self.checkpoints.is_dir() else []
+        if not places:
+            return None
+        rest = json.loads((places[-1] / REST).read_text(encoding="utf-8"))
+        return Saved(places[-1] / MODEL, load_file(places[-1] / TENSORS), rest["data"])
 
 
 def model_file(source: Path) -> Path:

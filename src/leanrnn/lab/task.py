@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from leanrnn.deploy import Exported
+    from leanrnn.lab.ranks import Ranks
     from leanrnn.lab.runs import Run
     from leanrnn.lab.wording import Wording
 
@@ -67,7 +68,7 @@ class Task(Protocol):
 
     def train(
         self, config: Any, data: Any, run: Run, /, *, start: Path | None, teacher: Path | None, device: str,
-        save_seconds: float, stopped: Callable[[], bool], told: Callable[[list[str]], object],
+        save_seconds: float, stopped: Callable[[], bool], told: Callable[[list[str]], object], ranks: Ranks,
     ) -> Iterator[Event]:  # fmt: skip
         """Train to the end, or until it is stopped; what it begins with is told in a few lines."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -19,7 +18,7 @@ from leanrnn.layers.states import Former, compose
 from leanrnn.sparsify.optimizers import check_state, replace_parameters_
 from leanrnn.surgery.cut import cut_
 
-__all__ = ["Compaction", "PastCuts", "copy_root", "cut_everywhere_", "refuse_replicas"]
+__all__ = ["Compaction", "PastCuts", "copy_root", "cut_everywhere_"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +114,3 @@ def _mapped(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
         items = [_mapped(value, change) for value in state]
         return type(state)(*items) if hasattr(state, "_fields") else type(state)(items)
     return state
-
-
-def refuse_replicas(call: str) -> None:
-    """Where several processes train one model, refuse to cut in a step that nobody is told of."""
-    spread = torch.distributed
-    if spread.is_available() and spread.is_initialized() and spread.get_world_size() > 1:
-        raise GroupsError(
-            "compaction by itself would leave DistributedDataParallel with the old parameters. "
-            f"Give {call} a function that wraps the model again."
-        )

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from leanrnn.errors import GroupsError
 from leanrnn.groups.groups import index_tensor
+from leanrnn.groups.wrapped import check_whole
 from leanrnn.surgery.cut import Replaced
 
 __all__ = [
@@ -38,7 +39,8 @@ def parameters_of(optimizer: Optimizer) -> set[Tensor]:
 
 
 def check_parameters(optimizers: Sequence[Optimizer], wanted: Mapping[str, Tensor]) -> None:
-    """Every trainable parameter that is wanted has to be in one of the optimizers."""
+    """Every trainable parameter that is wanted has to be in one of the optimizers, and whole."""
+    check_whole(wanted)
     known = {p for optimizer in optimizers for p in parameters_of(optimizer)}
     for name, parameter in wanted.items():
         if parameter.requires_grad and parameter not in known:

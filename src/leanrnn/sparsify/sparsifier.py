@@ -19,10 +19,11 @@ from leanrnn.groups.keep import choose
 from leanrnn.groups.numbers import check_numbers
 from leanrnn.penalties import Penalty
 from leanrnn.penalties.base import select
-from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_, refuse_replicas
+from leanrnn.sparsify.compaction import Compaction, PastCuts, copy_root, cut_everywhere_
 from leanrnn.sparsify.course import Course
 from leanrnn.sparsify.optimizers import check_parameters, closure_then, unwrapped
 from leanrnn.sparsify.penalised import Mode
+from leanrnn.sparsify.ranks import ProcessGroup, check_every, check_ranks_agree, refuse_replicas
 from leanrnn.sparsify.state import FORMAT, check_alike, upgraded
 from leanrnn.sparsify.status import Status, figures, layer_status
 from leanrnn.sparsify.strength import Strength
@@ -99,6 +100,7 @@ class Sparsifier:
         self._after_compaction: Callable[[Compaction], object] | None = None
         self._log: Callable[[dict[str, float]], object] | None = None
         self._past_cuts = PastCuts(groups)
+        self._ranks: ProcessGroup | None = None
 
     @property
     def strength(self) -> float:
@@ -122,13 +124,15 @@ class Sparsifier:
         after: Callable[[Compaction], object] | None = None,
         before: Callable[[], object] | None = None,
         log: Callable[[dict[str, float]], object] | None = None,
+        ranks: ProcessGroup | None = None,
     ) -> Sparsifier:
         """Act in every step of ``optimizer`` (or of several, if they share the parameters out among them).
 
         ``copies`` are modules with the same tensors, such as ``torch.optim.swa_utils.AveragedModel``, that are cut
         along with the model. ``before`` is called when a step is about to cut: what goes is zero then. ``after`` is
         called with the record when it has cut something out. ``log`` is called with :meth:`figures` after the first
-        step, after every cut and every 100 steps. Returns ``self``.
+        step, after every cut and every 100 steps. ``ranks`` are the processes that train replicas of this model: all
+        there are, or a group of them. Returns ``self``.
         """
         if self.optimizers:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
@@ -137,8 +141,8 @@ class Sparsifier:
         for copy in copies:
             copy_root(copy, self.groups)
         if self._way.cuts_by_itself and after is None:
-            refuse_replicas("attach(optimizer, after=...)")
-        self.optimizers, self.copies = optimizers, list(copies)
+            refuse_replicas("attach(optimizer, after=...)", ranks)
+        self.optimizers, self.copies, self._ranks = optimizers, list(copies), ranks
         self._before_compaction, self._after_compaction, self._log = before, after, log
         self.groups.unmet, self.groups.cutter = lambda: self._way.unmet(self.steps), self._cut
         for item in optimizers:
@@ -179,8 +183,8 @@ class Sparsifier:
         layer always stays. With ``every`` it happens again by itself after every so many steps (0 for never again),
         and ``after`` is then called with the record whenever something was removed.
 
-        Parameters are replaced, not resized: what holds on to parameters besides model and optimizer has to be made
-        anew. ``DistributedDataParallel`` does; every replica removes the same components, so wrap again::
+        Parameters are replaced: what holds on to them besides model and optimizer has to be made anew, such as
+        ``DistributedDataParallel``. Call this on every rank; if one removes others, ``RanksError`` says so. ::
 
             if sparsifier.compact():
                 replica = DistributedDataParallel(model)
@@ -190,14 +194,12 @@ class Sparsifier:
         if not self.optimizers:
             raise GroupsError("compact() needs the optimizer, to cut its state too. Call attach(optimizer) first.")
         if every is not None:
-            if every < 0:
-                raise GroupsError(f"compact(every={every}) is not possible. Give a number of steps, or 0 to stop.")
-            if every and after is None:
-                refuse_replicas("compact(every=..., after=...)")
+            check_every(every, after is not None, self._ranks)
             self._every, self._after_compaction = every, after
         return self._compact(choose(self.groups))
 
     def _compact(self, masks: Masks) -> Compaction:
+        check_ranks_agree(masks, self.groups, self._ranks)
         removed = {name: (~mask).nonzero()[0] for name, mask in masks.items()}
         if any(len(gone) for gone in removed.values()):
             before = self.groups.widths

@@ -19,7 +19,7 @@ from leanrnn.groups.limits import Limits
 from leanrnn.groups.norms import group_norms
 from leanrnn.groups.numbers import check_numbers
 from leanrnn.groups.within import keep_evenly, keep_within
-from leanrnn.groups.wrapped import bare, wrapped_like
+from leanrnn.groups.wrapped import bare, check_whole, wrapped_like
 from leanrnn.running.copies import copy_model
 from leanrnn.running.user_line import user_line
 from leanrnn.surgery.cut import cut_
@@ -70,6 +70,7 @@ def shrink(
     check_numbers(model, ShrinkError)
     whole, model = model, bare(model)
     bound = Groups(groups.layers).bind(model)
+    check_whole(bound.tensors())
     bound.remembered = groups.remembered
     if budget is None and scores is not None:
         raise GroupsError("scores say what goes to hold a budget. Give budget= as well.")

@@ -12,7 +12,7 @@ from torch import Tensor
 import leanrnn
 from leanrnn.errors import RunError
 from leanrnn.lab.average import average_of
-from leanrnn.lab.checkpoints import groups_in, load_job, save_job
+from leanrnn.lab.checkpoints import groups_in, latest, load_job, save_job
 from leanrnn.lab.job import Job, sparsifier_for, start_file
 from leanrnn.lab.language.config import Config
 from leanrnn.lab.language.model import (
@@ -27,12 +27,15 @@ from leanrnn.lab.language.model import (
     state_of,
 )
 from leanrnn.lab.language.text import Text
+from leanrnn.lab.ranks import ALONE, Ranks
 from leanrnn.lab.runs import Run
 
 __all__ = ["LanguageJob", "begun", "example", "resumed", "save", "teacher_from"]
 
 PARTS = "hc"
 """Of the state of a layer: hidden, and of an LSTM the cell's."""
+STREAMS = 1
+"""Axis of a state along which streams of text stand side by side."""
 
 
 @dataclass(kw_only=True)
@@ -91,18 +94,19 @@ def begun(config: Config, text: Text, per_epoch: int, start: Path | None, device
     return _job(config, model, about, per_epoch, _groups(config, model), device)
 
 
-def resumed(config: Config, run: Run, per_epoch: int, device: torch.device) -> LanguageJob | None:
+def resumed(config: Config, run: Run, per_epoch: int, device: torch.device, ranks: Ranks = ALONE) -> LanguageJob | None:
     """The job of the last checkpoint, exactly as it was, if there is one."""
-    if (saved := run.latest()) is None:
+    if (saved := latest(run, ranks)) is None:
         return None
     model = load_language_model(saved.model)
     model.drops = saved.data["dropout"]
     job = _job(config, model, leanrnn.about(saved.model), per_epoch, groups_in(saved, model), device)
+    job.ranks, job.notes = ranks, run.notes
     if saved.data.get("averaged"):
         job.begin_average()
-    tensors = load_job(job, saved)
-    job.state = _state_in(tensors, "state", saved.data["layers"])
-    job.teacher_state = _state_in(tensors, "teacher", saved.data.get("teacher_layers", 0))
+    tensors = load_job(job, saved, config.seed)
+    job.state = _state_in(tensors, "state", saved.data["layers"], ranks)
+    job.teacher_state = _state_in(tensors, "teacher", saved.data.get("teacher_layers", 0), ranks)
     return job
 
 
@@ -116,7 +120,8 @@ def teacher_from(path: Path, text: Text, device: torch.device) -> leanrnn.Teache
 
 def save(job: LanguageJob, run: Run, step: int) -> None:
     """Write a checkpoint of everything."""
-    tensors = {**_tensors_of(job.state, "state"), **_tensors_of(job.teacher_state, "teacher")}
+    states = {**_tensors_of(job.state, "state"), **_tensors_of(job.teacher_state, "teacher")}
+    tensors = {name: job.ranks.gathered(tensor, STREAMS) for name, tensor in states.items()}
     data = {
         "layers": len(job.state or ()),
         "teacher_layers": len(job.teacher_state or ()),
@@ -132,10 +137,11 @@ def _tensors_of(state: State | None, name: str) -> dict[str, Tensor]:
     return {f"{name}.{i}.{part}": tensor for i, layer in enumerate(parts) for part, tensor in layer}
 
 
-def _state_in(tensors: dict[str, Tensor], name: str, layers: int) -> State | None:
-    """The reverse of it."""
+def _state_in(tensors: dict[str, Tensor], name: str, layers: int, ranks: Ranks) -> State | None:
+    """The reverse of it, for the streams that this process reads."""
     named = [[f"{name}.{i}.{part}" for part in PARTS] for i in range(layers)]
-    return [state_of([tensors[each].clone() for each in names if each in tensors]) for names in named] or None
+    parts = [[ranks.share(tensors[each], STREAMS) for each in names if each in tensors] for names in named]
+    return [state_of([part.clone() for part in each]) for each in parts] or None
 
 
 def example() -> Tensor:

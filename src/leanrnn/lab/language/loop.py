@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import leanrnn
-from leanrnn.errors import RunError
+from leanrnn.errors import ConfigError, RunError
 from leanrnn.groups import count_weights
 from leanrnn.lab.average import update_
 from leanrnn.lab.events import Epoch, Interval
@@ -30,6 +30,7 @@ from leanrnn.lab.language.text import Text, streams, windows
 from leanrnn.lab.notes import noted
 from leanrnn.lab.outset import outset
 from leanrnn.lab.precision import products
+from leanrnn.lab.ranks import ALONE, Ranks
 from leanrnn.lab.runs import Run
 from leanrnn.layers import quick
 
@@ -52,6 +53,7 @@ def train(
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
     told: Callable[[list[str]], object] = lambda lines: None,
+    ranks: Ranks = ALONE,
 ) -> Iterator[Interval | Epoch]:
     """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. What
     it begins with is ``told`` in a few lines. ::
@@ -63,11 +65,14 @@ def train(
     there = torch.device(device)
     for part in ("train", "valid", "test"):  # now, not after hours of training
         _long_enough(getattr(text, part), config, part)
-    rows = streams(text.train, config.batch).to(there)
+    if ranks.world > config.batch:
+        raise ConfigError(f"{ranks.world} processes cannot share {config.batch} streams. Give a larger batch.")
+    rows = ranks.share(streams(text.train, config.batch), dim=1).to(there)
     per_epoch = (len(rows) - 1) // config.window
     asked = teacher_from(teacher, text, there) if teacher else None  # first: a new model draws random numbers
-    job = resumed(config, run, per_epoch, there) or begun(config, text, per_epoch, start, there)
+    job = resumed(config, run, per_epoch, there, ranks) or begun(config, text, per_epoch, start, there)
     job.teacher, job.notes, job.scores = asked, run.notes, lambda model: _scores(model, rows, config)
+    job.ranks = ranks
     told(_outset(job, config, text, rows, per_epoch))
     last = time.monotonic()
     while job.epoch < config.epochs:
@@ -77,19 +82,27 @@ def train(
                 yield interval
             if job.window == per_epoch:
                 break  # what follows is saved with the epoch
-            if (ended := stopped()) or time.monotonic() - last > save_seconds:
+            if not ranks.asks(job.window):
+                continue
+            ended, due = ranks.any(stopped(), time.monotonic() - last > save_seconds)
+            if ended or due:
                 save(job, run, job.epoch * per_epoch + job.window)
                 last = time.monotonic()
                 if ended:
                     return
         event = _end_of_epoch(job, config, text, per_epoch)
-        if config.best and event.epoch > config.counts_from and event.valid <= min(job.valid[config.counts_from :]):
+        if (
+            config.best
+            and ranks.first
+            and event.epoch > config.counts_from
+            and event.valid <= min(job.valid[config.counts_from :])
+        ):
             leanrnn.save(job.judged, run.folder / BEST, about=job.about)
         run.log({"kind": "epoch", **asdict(event)})
         save(job, run, job.epoch * per_epoch)
         last = time.monotonic()
         yield event
-        if stopped():
+        if ranks.any(stopped())[0]:
             return
     run.write("result.json", _finish(job, config, text, run))
 
@@ -119,12 +132,12 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
     """What is left of an epoch; after every window an interval, or None where there is nothing to tell."""
     if job.window == 0:
         # Every epoch has its own dropout, whatever came before it: two runs can take turns in one process.
-        torch.manual_seed(config.seed * 1_000_003 + job.epoch)
+        torch.manual_seed(job.ranks.seed(config.seed * 1_000_003 + job.epoch))
         if job.epoch and job.epoch == config.recovers_from:
             _recover(job, config)
         if job.epoch == config.averaged_from:
             job.begin_average()
-    model, optimizer = job.model.train(), job.optimizer
+    model, optimizer, ranks = job.model.train(), job.optimizer, job.ranks
     for group in optimizer.param_groups:
         group["lr"] = config.rate_at(job.epoch)
     for i, (words, wanted) in enumerate(windows(rows, config.window)):
@@ -132,15 +145,16 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
             continue
         began = time.perf_counter()
         with products(config.precision, words.device), quick():
-            scores, state = model(words, job.state)
+            scores, state = job.replica(words, job.state)
             taught = job.taught(words) if job.teacher else None
-        # The paper's loss: the sum over the window, the mean over the streams.
+        # The paper's loss: the sum over the window, the mean over the streams; here the part of it of our streams.
         scores = scores.to(job.losses.dtype)
         loss = cross_entropy(scores.flatten(0, 1), wanted.flatten(), reduction="sum") / config.batch
         job.losses[i % len(job.losses)] = loss.detach()
         if taught is not None:
             distance = leanrnn.distil(scores, taught, temperature=config.temperature, reduction="sum") / config.batch
             loss = (1 - config.taught) * loss + config.taught * distance
+        loss = loss * ranks.world  # the mean of the gradients over all processes is that of the whole loss
         if config.l2:
             loss = loss + config.l2 / 2 * sum(p.square().sum() for p in model.parameters() if p.requires_grad)
         if job.sparsifier and config.penalty_in_loss:
@@ -159,7 +173,8 @@ def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> It
         if job.narrower:
             _follow(job, config)
         due = job.window % len(job.losses) == 0 or job.window == per_epoch
-        losses = job.losses[: i % len(job.losses) + 1].tolist() if due else []  # waits for the step to end
+        # Waits for the step to end.
+        losses = ranks.total(job.losses[: i % len(job.losses) + 1]).tolist() if due else []
         job.seconds += time.perf_counter() - began
         yield _interval(job, config, per_epoch, losses) if due else None
 
@@ -212,7 +227,7 @@ def _interval(job: LanguageJob, config: Config, per_epoch: int, losses: list[flo
 
 def _end_of_epoch(job: LanguageJob, config: Config, text: Text, per_epoch: int) -> Epoch:
     """Validate, and get ready for the next."""
-    valid = perplexity(job.judged, text.valid, config.batch, config.window)
+    (valid,) = job.ranks.from_first(1, lambda: [perplexity(job.judged, text.valid, config.batch, config.window)])
     train = math.exp(min(job.total / per_epoch / config.window, 700.0))
     step, rate = (job.epoch + 1) * per_epoch, config.rate_at(job.epoch)
     widths, towards = _widths(job), job.towards(config)
@@ -229,6 +244,8 @@ def _finish(job: LanguageJob, config: Config, text: Text, run: Run) -> dict[str,
     rows = streams(text.valid, config.batch).to(job.losses.device)
     if job.sparsifier and (config.budget or job.average is not None):
         job.compact()  # now: what is dead in training is not quite zero in the average
+    if not job.ranks.first:
+        return {}
     model = job.judged.eval()
     groups = job.sparsifier.groups if job.sparsifier else None
     if config.best:

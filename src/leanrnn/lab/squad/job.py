@@ -13,8 +13,9 @@ from torch import nn
 import leanrnn
 from leanrnn.errors import CheckpointError, RunError
 from leanrnn.lab.average import average_of
-from leanrnn.lab.checkpoints import groups_in, load_job, save_job
+from leanrnn.lab.checkpoints import groups_in, latest, load_job, save_job
 from leanrnn.lab.job import Job, sparsifier_for, start_file
+from leanrnn.lab.ranks import ALONE, Ranks
 from leanrnn.lab.runs import Run
 from leanrnn.lab.squad.config import SquadConfig
 from leanrnn.lab.squad.data import Inputs, Squad, Vocabulary
@@ -89,9 +90,9 @@ def begun(config: SquadConfig, data: Squad, start: Path | None, device: torch.de
     return _job(config, model, about, groups, sizes, device)
 
 
-def resumed(config: SquadConfig, run: Run, device: torch.device) -> SquadJob | None:
+def resumed(config: SquadConfig, run: Run, device: torch.device, ranks: Ranks = ALONE) -> SquadJob | None:
     """The job of the last checkpoint, exactly as it was, if there is one."""
-    if (saved := run.latest()) is None:
+    if (saved := latest(run, ranks)) is None:
         return None
     model = load(saved.model)
     model.dropout.p, model.characters.dropout.p = saved.data["dropout"]
@@ -99,7 +100,8 @@ def resumed(config: SquadConfig, run: Run, device: torch.device) -> SquadJob | N
     if groups:
         groups.example = example(vocabulary_of(about))
     job = _job(config, model, about, groups, saved.data["sizes"], device)
-    load_job(job, saved)
+    job.ranks, job.notes = ranks, run.notes
+    load_job(job, saved, config.seed)
     return job
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,12 +24,14 @@ from leanrnn.lab.events import Answered, Evaluation
 from leanrnn.lab.notes import noted
 from leanrnn.lab.outset import outset
 from leanrnn.lab.precision import products
+from leanrnn.lab.ranks import ALONE, Ranks
 from leanrnn.lab.runs import Run
 from leanrnn.lab.squad.config import SquadConfig
-from leanrnn.lab.squad.data import Batch, Squad, batches, usable
+from leanrnn.lab.squad.data import Batch, Inputs, Squad, batches, usable
 from leanrnn.lab.squad.evaluate import judged, predictions, runner
 from leanrnn.lab.squad.finish import all_scores, shrunk
 from leanrnn.lab.squad.job import SquadJob, begun, example, resumed, save, teacher_from
+from leanrnn.lab.squad.model import BiDAF
 
 __all__ = ["LONG_ENOUGH", "train"]
 
@@ -48,6 +50,7 @@ def train(
     save_seconds: float = 300.0,
     stopped: Callable[[], bool] = lambda: False,
     told: Callable[[list[str]], object] = lambda lines: None,
+    ranks: Ranks = ALONE,
 ) -> Iterator[Answered | Evaluation]:
     """Train, yielding what happens, until the run is complete or ``stopped`` says so; goes on where it was left. What
     it begins with is ``told`` in a few lines. ::
@@ -59,8 +62,11 @@ def train(
     there = torch.device(device)
     rows = usable(data.train, config)
     asked = teacher_from(teacher, data, there) if teacher else None  # first: a new model draws random numbers
-    job = resumed(config, run, there) or begun(config, data, start, there)
-    job.teacher, job.notes = asked, run.notes
+    if (job := resumed(config, run, there, ranks)) is None:
+        job = begun(config, data, start, there)
+        if not ranks.first:
+            torch.manual_seed(ranks.seed(config.seed))  # dropout of its own
+    job.teacher, job.notes, job.ranks = asked, run.notes, ranks
     told(_outset(job, config, data, len(rows), there))
     last, source = time.monotonic(), _endless(config, data, rows, job.step)
     while job.step < config.steps:
@@ -73,7 +79,10 @@ def train(
             event = _evaluated(job, config, data, run)
             run.log({"kind": "evaluation", **asdict(event)})
             yield event
-        if (ended := stopped()) or time.monotonic() - last > save_seconds or job.step == config.steps:
+        ended = due = False
+        if ranks.asks(job.step):
+            ended, due = ranks.any(stopped(), time.monotonic() - last > save_seconds)
+        if ended or due or job.step == config.steps:
             save(job, run)
             last = time.monotonic()
             if ended and job.step < config.steps:
@@ -111,16 +120,19 @@ def _endless(config: SquadConfig, data: Squad, rows: NDArray[np.int64], done: in
 def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device) -> Answered | None:
     """One update; an interval if one is complete."""
     began = time.perf_counter()
-    model, place = job.model.train(), job.step % len(job.losses)
+    place = job.step % len(job.losses)
+    job.model.train()
+    batch, part = _share(batch, job.ranks)
     inputs = [each.to(device, non_blocking=True) for each in batch.inputs]
     with products(config.precision, device):
-        start, end = (scores.to(job.losses.dtype) for scores in model(*inputs))
+        start, end = (scores.to(job.losses.dtype) for scores in job.replica(*inputs))
         taught = job.teacher(*inputs) if job.teacher else None
     job.scores = lambda model: all_scores(model, tuple(each[:2] for each in inputs))
     loss = cross_entropy(start, batch.first.to(device)) + cross_entropy(end, batch.last.to(device))
-    job.losses[place] = loss.detach()
+    job.losses[place] = loss.detach() * part
     if taught is not None:
         loss = leanrnn.distil((start, end), taught, loss, weight=config.taught, temperature=config.temperature)
+    loss = loss * (part * job.ranks.world)  # the mean of the gradients over all processes is that of the whole loss
     if job.sparsifier and config.penalty_in_loss:
         loss = loss + job.sparsifier.loss()
     job.optimizer.zero_grad()
@@ -131,9 +143,22 @@ def _step(job: SquadJob, config: SquadConfig, batch: Batch, device: torch.device
     if job.sparsifier and config.compact and job.step % config.compact == 0:
         job.compact()  # what the average still has of it goes with it
     due = place + 1 == len(job.losses) or job.step == config.steps or job.step % config.evaluate == 0
-    losses = job.losses[: place + 1].tolist() if due else []  # waits for the step to end
+    losses = job.ranks.total(job.losses[: place + 1]).tolist() if due else []  # waits for the step to end
     job.seconds += time.perf_counter() - began
     return _interval(job, config, losses) if due else None
+
+
+def _share(batch: Batch, ranks: Ranks) -> tuple[Batch, float]:
+    """This process's questions of a batch, and what part of it they are. One that has none computes with the first
+    question and no weight: all processes have to take every step."""
+    count = len(batch.rows)
+    begin, end = ranks.bounds(count)
+    if ranks.world == 1:
+        return batch, 1.0
+    taken = slice(begin, end) if end > begin else slice(0, 1)
+    inputs = tuple(each[taken] for each in batch.inputs)
+    own = Batch(cast(Inputs, inputs), batch.first[taken], batch.last[taken], batch.rows[taken])
+    return own, (end - begin) / count
 
 
 def _interval(job: SquadJob, config: SquadConfig, losses: list[float]) -> Answered:
@@ -155,19 +180,22 @@ def _evaluated(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> Eva
     rows = None
     if config.judged and config.judged < len(data.dev.ids):
         rows = np.linspace(0, len(data.dev.ids) - 1, config.judged).astype(np.int64)
-    answers = predictions(runner(job.average), data.dev, data.vocabulary, rows, config.batch)
-    return _event(job, config, data, run, answers, rows, job.model.widths, job.model.widths | job.alive)
+    return _event(job, config, data, run, job.average, rows, job.model.widths | job.alive)
 
 
 def _event(
-    job: SquadJob, config: SquadConfig, data: Squad, run: Run, answers: dict[str, str], rows: NDArray[np.int64] | None,
-    widths: dict[str, int], living: dict[str, int],
+    job: SquadJob, config: SquadConfig, data: Squad, run: Run, model: BiDAF, rows: NDArray[np.int64] | None,
+    living: dict[str, int],
 ) -> Evaluation:  # fmt: skip
-    exact, f1 = judged(answers, data.dev, rows)
-    write_whole(run.folder / "predictions.json", json.dumps(answers, ensure_ascii=False) + "\n")
+    def scores() -> tuple[float, float]:
+        answers = predictions(runner(model), data.dev, data.vocabulary, rows, config.batch)
+        write_whole(run.folder / "predictions.json", json.dumps(answers, ensure_ascii=False) + "\n")
+        return judged(answers, data.dev, rows)
+
+    exact, f1 = job.ranks.from_first(2, scores)
     steps = (job.step - 1) % config.evaluate + 1
     towards = job.towards(config)
-    event = Evaluation(job.step, job.total / steps, exact, f1, widths, living, job.seconds, **towards)
+    event = Evaluation(job.step, job.total / steps, exact, f1, model.widths, living, job.seconds, **towards)
     job.course, job.total = [*job.course, f1], 0.0
     return event
 
@@ -181,9 +209,9 @@ def _finish(job: SquadJob, config: SquadConfig, data: Squad, run: Run) -> tuple[
         with noted(run.notes):
             model, apart = shrunk(job.model, model, job.sparsifier.groups, config, example(data.vocabulary, 2, 12, 5))
         job.difference = max(job.difference, apart)
-    leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
-    answers = predictions(runner(model), data.dev, data.vocabulary, None, config.batch)
-    event = _event(job, config, data, run, answers, None, model.widths, model.widths)
+    if job.ranks.first:
+        leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
+    event = _event(job, config, data, run, model, None, model.widths)
     return event, {
         "exact": event.exact,
         "f1": event.f1,
