@@ -136,7 +136,7 @@ class Sparsifier:
         """
         if self.optimizers:
             raise GroupsError("this sparsifier is attached already. Call detach() first, or build another.")
-        optimizers = [unwrapped(item) for item in ([optimizer] if isinstance(optimizer, Optimizer) else optimizer)]
+        optimizers = [unwrapped(each) for each in ([optimizer] if isinstance(optimizer, Optimizer) else optimizer)]
         check_parameters(optimizers, select(self.groups))
         for copy in copies:
             copy_root(copy, self.groups)
@@ -161,8 +161,7 @@ class Sparsifier:
 
     def loss(self) -> Tensor:
         """The penalty at today's strength, to be added to the loss; only in mode "loss", so that it acts once."""
-        loss = self._way.loss(self.steps)
-        if loss is None:
+        if (loss := self._way.loss(self.steps)) is None:
             raise GroupsError('the sparsifier acts by itself. Build it with mode="loss" to add the penalty here.')
         return loss
 
@@ -189,7 +188,7 @@ class Sparsifier:
             if sparsifier.compact():
                 replica = DistributedDataParallel(model)
 
-        Torch's recurrent modules take states of former widths after the cut; for home-made cells see :meth:`cut_state`.
+        Torch's recurrent modules take states of former widths afterwards; for home-made cells see :meth:`cut_state`.
         """
         if not self.optimizers:
             raise GroupsError("compact() needs the optimizer, to cut its state too. Call attach(optimizer) first.")

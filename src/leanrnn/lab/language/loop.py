@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import leanrnn
-from leanrnn.errors import ConfigError, RunError
+from leanrnn.errors import ConfigError
 from leanrnn.groups import count_weights
 from leanrnn.lab.average import update_
 from leanrnn.lab.events import Epoch, Interval
@@ -26,7 +26,7 @@ from leanrnn.lab.language.config import Config
 from leanrnn.lab.language.job import LanguageJob, begun, resumed, save, teacher_from
 from leanrnn.lab.language.model import LanguageModel, detached, drops, load_language_model
 from leanrnn.lab.language.perplexity import perplexity
-from leanrnn.lab.language.text import Text, streams, windows
+from leanrnn.lab.language.text import Text, check_long_enough, streams, windows
 from leanrnn.lab.notes import noted
 from leanrnn.lab.outset import outset
 from leanrnn.lab.precision import products
@@ -63,8 +63,7 @@ def train(
             print(event)
     """
     there = torch.device(device)
-    for part in ("train", "valid", "test"):  # now, not after hours of training
-        _long_enough(getattr(text, part), config, part)
+    check_long_enough(text, config)  # now, not after hours of training
     if ranks.world > config.batch:
         raise ConfigError(f"{ranks.world} processes cannot share {config.batch} streams. Give a larger batch.")
     rows = ranks.share(streams(text.train, config.batch), dim=1).to(there)
@@ -105,15 +104,6 @@ def train(
         if ranks.any(stopped())[0]:
             return
     run.write("result.json", _finish(job, config, text, run))
-
-
-def _long_enough(tokens: Tensor, config: Config, part: str) -> None:
-    if (length := len(tokens) // config.batch) <= config.window:
-        name = {"train": "training", "valid": "validation"}.get(part, part)
-        raise RunError(
-            f"the {name} text has {len(tokens)} tokens: each of {config.batch} streams is {length} long, no window of "
-            f"{config.window} and one more. Give more text (or a larger held_out), a smaller batch or a smaller window."
-        )
 
 
 def _outset(job: LanguageJob, config: Config, text: Text, rows: Tensor, per_epoch: int) -> list[str]:

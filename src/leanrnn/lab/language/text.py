@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from leanrnn.errors import DataError
+from leanrnn.errors import DataError, RunError
 from leanrnn.lab.language.config import Config
 
-__all__ = ["Text", "read", "streams", "windows"]
+__all__ = ["Text", "check_long_enough", "read", "streams", "windows"]
 
 PARTS = ("train", "valid", "test")
 UNKNOWN, END = "<unk>", "<eos>"
@@ -82,6 +82,22 @@ def windows(rows: Tensor, window: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Pieces of the streams and the tokens that follow each token; what is left over is dropped, as in the paper."""
     for start in range(0, (len(rows) - 1) // window * window, window):
         yield rows[start : start + window], rows[start + 1 : start + window + 1]
+
+
+def check_long_enough(text: Text, config: Config) -> None:
+    """Refuse a text whose streams have no whole window. ::
+
+    check_long_enough(text, config)
+    """
+    names = {"train": "training", "valid": "validation", "test": "test"}
+    for part, name in names.items():
+        tokens: Tensor = getattr(text, part)
+        if (length := len(tokens) // config.batch) <= config.window:
+            raise RunError(
+                f"the {name} text has {len(tokens)} tokens: each of {config.batch} streams is {length} long, no window "
+                f"of {config.window} and one more. Give more text (or a larger held_out), a smaller batch or a smaller "
+                "window."
+            )
 
 
 def _penn_treebank(place: Path) -> Text:
