@@ -1,2 +1,2 @@
-"""Programs for those who work on leanrnn: ``python -m tools.soak``, ``tools.sweep`` and ``tools.operators``, from the
+"""Programs for those who work on leanrnn: ``python -m tools.soak``, ``tools.samples`` and ``tools.operators``, from the
 project's root."""

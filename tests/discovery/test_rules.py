@@ -27,7 +27,7 @@ def test_a_rule_holds_no_more_than_it_has_to(case):
 @pytest.mark.filterwarnings("ignore")  # torch warns of its own operators
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_torchs_own_samples(shard):
-    """A sample of every operator that torch has samples of; ``python -m tools.sweep`` takes many."""
+    """A sample of every operator that torch has samples of; ``python -m tools.samples`` takes many."""
     found = []
     for info in operators()[shard::SHARDS]:
         torch.manual_seed(0)

@@ -27,6 +27,7 @@ NOT_RUN = ("make", "git", "pip", "leanrnn demo", "python -m benchmarks", "python
 NOT_RUN += tuple(f"leanrnn {rest}" for rest in ("train", "measure runs/", "shrink runs/", "export runs/", "quantize"))
 NOT_RUN += ("leanrnn report",)  # in test_report.py
 NOT_RUN += ("leanrnn answer",)  # in test_squad_train.py
+NOT_RUN += ("torchrun", "leanrnn sweep")  # in tests/many and test_sweep.py
 
 
 class Block(NamedTuple):

@@ -18,6 +18,7 @@ from leanrnn.cli.measure import Measure
 from leanrnn.cli.models import Export, Quantize
 from leanrnn.cli.report import Report
 from leanrnn.cli.shrink import Shrink
+from leanrnn.cli.sweep import Sweeps
 from leanrnn.cli.train import Train
 from leanrnn.errors import ConfigError
 
@@ -62,6 +63,12 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             Train, "train a recipe; the same command resumes a run",
             ("text --data book.txt", "text --data book.txt --epochs 5 --out runs/mine",
              "ptb-lstm-small-lean --data ptb"),
+        ),
+        "sweep": Command(
+            Sweeps, "try settings of a recipe or of a function, under several budgets",
+            ("text --data book.txt --trials 10 --budgets mult_adds=50% mult_adds=25%",
+             "my.py:train --search rate=1e-4..1e-2:log width=64|128 --workers 2",
+             "ptb-lstm-small --data ptb --storage postgresql://me@host/sweeps"),
         ),
         "report": Command(
             Report, "write one page about one or several runs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +24,8 @@ class Report:
     """Write one page about one or several runs: what happened, what is left, how fast it is."""
 
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
-    """Folders of runs; of one that is not finished its last checkpoint is taken."""
+    """Folders of runs; of one that is not finished its last checkpoint is taken. The folder of a sweep stands for its
+    front: the best run of every budget."""
     out: Path = Path("report.html")
     """The page to write."""
     markdown: bool = False
@@ -52,6 +53,8 @@ class Report:
 
         self._check()
         check_matplotlib()
+        if self.of != self.runs:
+            return replace(self, runs=self.of).run()
         with reading(self.json) as tell:
             stories = read_stories(self.runs, tell)
             rows, failed = self._times([story.name for story in stories], tell) if self.seconds > 0 else ([], [])
@@ -72,6 +75,13 @@ class Report:
         for each in failed:
             print(f"{each['model']} was not measured in {each['runtime']}: {each['reason']}")
         print("\n".join(f"wrote {path}" for path in written))
+
+    @property
+    def of(self) -> tuple[Path, ...]:
+        """The runs, those of the front in the place of a sweep."""
+        from leanrnn.lab.sweep.work import runs_of
+
+        return tuple(each for run in self.runs for each in (runs_of(run) if (run / "front.json").exists() else [run]))
 
     def _check(self) -> None:
         """Mistakes are told before minutes are spent."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import tyro
@@ -18,6 +14,7 @@ from leanrnn.cli.artefacts import trained
 from leanrnn.cli.parsing import MaybeInt, MaybePath, parsed
 from leanrnn.cli.printing import print_json, reading
 from leanrnn.cli.sections import joined, sectioned
+from leanrnn.cli.stopping import signals
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.lab import Config, named
 from leanrnn.lab.settings import from_toml
@@ -96,7 +93,7 @@ class Train:
         with (
             joined(device) as (ranks, place),
             Run.open(folder, about, started, {"config": type(settings)().to_json()}, ranks) as run,
-            _signals(ranks.world > 1) as stopped,
+            signals(ranks.world > 1) as stopped,
             view(settings, run, self.json, quiet=not ranks.first) as show,
         ):
             show.notes(data.notes)
@@ -139,26 +136,6 @@ def parse_train(arguments: Sequence[str], about: str = "") -> Train:
             break
         settings = from_toml(settings, command.config)
     return command
-
-
-@contextmanager
-def _signals(patient: bool) -> Iterator[threading.Event]:
-    """Ctrl-C, or a polite end from elsewhere, asks the loop to stop after the step it is in; twice is at once, unless
-    it has to be ``patient``: torchrun passes on a Ctrl-C that its processes have had, and ends them if they take too
-    long."""
-    asked = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set() and not patient:
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _device(name: str) -> str:

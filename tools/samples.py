@@ -1,8 +1,8 @@
 """Many of torch's own samples of every operator, or of those named, against what the rules say.
 
-python -m tools.sweep               # all operators, which takes minutes; the exit code is 1 if a rule claims too much
-python -m tools.sweep mm cat        # these
-python -m tools.sweep --careful     # the axes that rules hold although they could go, once per operator and reason
+python -m tools.samples               # all operators, which takes minutes; the exit code is 1 if a rule claims too much
+python -m tools.samples mm cat        # these
+python -m tools.samples --careful     # the axes that rules hold although they could go, once per operator and reason
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cares(info: Any) -> Iterator[str]:
 def main() -> int:
     """Look, print what was found, and count it."""
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("python -m tools.sweep", description=__doc__, formatter_class=form)
+    parser = argparse.ArgumentParser("python -m tools.samples", description=__doc__, formatter_class=form)
     parser.add_argument("names", nargs="*", help="of operators; all if none is given")
     parser.add_argument("--careful", action="store_true", help="list what is held although it could go")
     options = parser.parse_args()
