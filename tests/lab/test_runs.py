@@ -98,15 +98,14 @@ def test_other_settings_are_refused(tmp_path):
 def test_one_process_at_a_time(tmp_path):
     code = f"""
 from pathlib import Path
-from leanrnn.lab.disk import to_disk
 from leanrnn.lab.runs import Run
 with Run.open(Path({str(tmp_path)!r}), {SETTINGS!r}):
     pass
 """
     with Run.open(tmp_path, SETTINGS):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
         assert f"another process ({os.getpid()}) is training in" in done.stderr
-    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", code], timeout=300, check=True)
 
 
 def test_a_full_disk_is_told(tmp_path):
