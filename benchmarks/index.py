@@ -73,6 +73,7 @@ PROGRAMS = tuple(
          "three minutes"),
         ("speed highway", "speed.highway", "How long do the steps of a recurrent highway layer take?",
          "minutes, more with --compile"),
+        ("speed recurrent", "speed.recurrent", "How much faster do LSTM, GRU and RNN train with our steps?", "minutes"),
     )
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 import leanrnn
 from leanrnn import layers
-from leanrnn.layers import faster, fused
+from leanrnn.layers import fused
 from leanrnn.layers.recurrent_steps import OPERATORS, quick_steps
 
 MODES = ["LSTM", "GRU", "RNN_TANH", "RNN_RELU"]
@@ -51,7 +52,7 @@ def ours(mode: str, x: Tensor, state: list[Tensor], weights: list[Tensor]) -> tu
 def taken() -> Iterator[mock.Mock]:
     """How often our steps were called, from torch's modules and from ours."""
     counted = mock.Mock(side_effect=quick_steps)
-    with mock.patch.object(faster, "quick_steps", counted), mock.patch.object(fused, "quick_steps", counted):
+    with mock.patch.object(fused, "quick_steps", counted):
         yield counted
 
 
@@ -114,10 +115,13 @@ def test_the_answer_may_be_changed_in_place_and_the_graph_used_twice(mode):
         assert torch.equal(two, three)
 
 
-@pytest.mark.parametrize("batch_first", [False, True])
+SHAPES = [{}, {"batch_first": True}, {"num_layers": 2, "dropout": 0.5, "bidirectional": True}, {"bias": False}]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("mode", QUICK)
-def test_a_module_of_torch_is_quick_inside_the_context(mode, batch_first, taken):
-    module = made(mode, batch_first=batch_first)
+def test_a_module_of_torch_is_quick_inside_the_context(mode, shape, taken):
+    module = made(mode, **shape)
     found = []
     for inside in (nullcontext(), layers.quick()):
         torch.manual_seed(1)
@@ -125,7 +129,7 @@ def test_a_module_of_torch_is_quick_inside_the_context(mode, batch_first, taken)
         with inside:
             output, last = module(x)
         found.append([output, last, *torch.autograd.grad(output.sum() + last.square().sum(), module.parameters())])
-    assert taken.call_count == 1
+    assert taken.call_count == (4 if shape.get("bidirectional") else 1)
     for wanted, got in zip(*found, strict=True):
         torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
 
@@ -154,6 +158,39 @@ def test_a_recurrence_of_unequal_widths_is_quick_without_a_context(taken):
         torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
 
 
+half = pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="needs products in bfloat16")
+
+
+@half
+@pytest.mark.parametrize("mode", MODES)
+def test_under_autocast_it_is_as_near_to_the_truth_as_torch(mode, taken):
+    torch.manual_seed(0)
+    width, x = 400, torch.randn(TIME, BATCH, IN)
+    module = made(mode).__class__(IN, width, **({"nonlinearity": "relu"} if mode == "RNN_RELU" else {}))
+    exact, truth = copy.deepcopy(module).double(), None
+    found = []
+    for inside in (nullcontext(), layers.quick(), None):
+        here, data = (exact, x.double()) if inside is None else (module, x)
+        data = data.clone().requires_grad_()
+        with inside or nullcontext(), torch.autocast("cpu", torch.bfloat16, enabled=inside is not None):
+            output, last = here(data)
+        last = list(last) if mode == "LSTM" else [last]
+        loss = output.double().square().mean() + sum(each.double().square().mean() for each in last)
+        found.append([output, *last, *torch.autograd.grad(loss, [data, *here.parameters()])])
+    assert taken.call_count == 1
+    for torchs, got, truth in zip(*found, strict=True):
+        assert got.dtype == torchs.dtype
+        error, allowed = ((each - truth).norm() / truth.norm() for each in (got, torchs))
+        assert error <= 1.2 * allowed + 1e-3
+
+
+@half
+def test_narrow_lstms_are_torchs_even_under_autocast(taken):
+    with layers.quick(), torch.autocast("cpu", torch.bfloat16):
+        nn.LSTM(IN, 64)(torch.randn(TIME, BATCH, IN))
+    assert not taken.called
+
+
 def _grads(module: nn.RNNBase, x: Tensor) -> Any:
     return torch.func.grad(lambda p: torch.func.functional_call(module, p, (x,))[0].sum())(
         dict(module.named_parameters())
@@ -175,7 +212,7 @@ def _packed(module: nn.RNNBase, x: Tensor) -> Any:
 
 
 def _autocast(module: nn.RNNBase, x: Tensor) -> Any:
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.float16):
         return module(x)
 
 

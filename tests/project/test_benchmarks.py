@@ -193,6 +193,18 @@ def test_highway_steps_are_timed(tmp_path):
     assert (ROOT / "docs" / "reproduce.md").read_text() == page  # of results/ alone
 
 
+def test_recurrent_steps_are_timed(tmp_path):
+    options = ["--widths", "8", "--steps", "3", "--batch", "2", "--rounds", "1", "--precisions", "float32"]
+    page = (ROOT / "docs" / "reproduce.md").read_text()
+    result = run("speed recurrent", tmp_path / "steps.json", *options)
+    assert [(row["cell"], row["taken"]) for row in result["measured"]] == [
+        ("lstm", False),
+        ("gru", True),
+        ("rnn", True),
+    ]
+    assert (ROOT / "docs" / "reproduce.md").read_text() == page  # of results/ alone
+
+
 def test_runs_of_all_cells_have_commands():
     assert all(recipe in RECIPES for runs in ptb.SIZES.values() for recipe, _ in runs.values())
     assert train.command("rhn-small", "direct", [120])[-4:] == ["--embedding", "120", "--widths", "120"]

@@ -2,7 +2,7 @@
 
 from leanrnn.layers.attention import MultiheadAttention
 from leanrnn.layers.cells import Cell, GRUCell, LSTMCell, RNNCell
-from leanrnn.layers.faster import quick
+from leanrnn.layers.context import quick
 from leanrnn.layers.fused import GATES, one_layer
 from leanrnn.layers.highway import RecurrentHighway
 from leanrnn.layers.norms import GroupNorm, LayerNorm, RMSNorm

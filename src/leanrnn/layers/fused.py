@@ -1,4 +1,8 @@
-"""One layer, one direction: the only way torch's fused recurrent operators, or our quick steps, are called here."""
+"""One layer, one direction: the only way torch's fused recurrent operators, or our quick steps, are called here.
+
+Given several widths at once, oneDNN returns wrong numbers without a word. So every call is for one layer and one
+direction.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from leanrnn.layers.faster import faster
+from leanrnn.layers.faster import faster, in_half
 from leanrnn.layers.recurrent_steps import OPERATORS, quick_steps
 
-__all__ = ["GATES", "backwards", "flatten", "one_layer", "reversal"]
+__all__ = ["GATES", "backwards", "flatten", "one_layer", "reversal", "stack"]
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
@@ -28,7 +32,7 @@ def one_layer(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Output and last state of one layer read forwards; ``sizes`` are the batch sizes of packed data."""
     if sizes is None and faster(mode, data, state, weights, training):
-        return quick_steps(mode, data, state, weights)
+        return quick_steps(mode, data, state, weights, in_half())
     twins = len(weights) % 2 == 1 and state[0].size(-1) == state[1].size(-1)
     if twins:
         state, weights = _one_wider(state, weights)
@@ -39,6 +43,36 @@ def one_layer(
     else:
         output, *last = OPERATORS[mode](data, sizes, start, *options)
     return output, (last[0], last[1][..., :-1]) if twins else tuple(last)
+
+
+def stack(
+    mode: str,
+    data: Tensor,
+    sizes: Tensor | None,
+    initial: Sequence[tuple[Tensor, ...]],
+    weights: Sequence[Sequence[Tensor]],
+    bias: bool,
+    dropout: float,
+    training: bool,
+    both: bool,
+) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+    """Output and last states of layers one after the other, each read forwards or in both directions; ``initial`` and
+    ``weights`` are per layer and direction. Time-major, as inside torch, so that dropout draws the same mask."""
+    directions = 2 if both else 1
+    turn = reversal(sizes).to(data.device) if sizes is not None and both else None
+    last = []
+    for layer in range(len(weights) // directions):
+        outputs = []
+        for direction in range(directions):
+            slot = layer * directions + direction
+            source = data if direction == 0 else backwards(data, turn)
+            output, state = one_layer(mode, source, sizes, initial[slot], weights[slot], bias, training)
+            outputs.append(output if direction == 0 else backwards(output, turn))
+            last.append(state)
+        data = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
+        if dropout and (layer + 1) * directions < len(weights):
+            data = F.dropout(data, dropout, training)
+    return data, last
 
 
 def _one_wider(state: tuple[Tensor, ...], weights: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], list[Tensor]]:

@@ -1,8 +1,4 @@
-"""A stack of recurrences whose layers and directions may each have their own width.
-
-torch's fused operators take one width for all layers; given several, oneDNN returns wrong numbers without a word. So
-every call here is for one layer and one direction.
-"""
+"""A stack of recurrences whose layers and directions may each have their own width."""
 
 from __future__ import annotations
 
@@ -11,11 +7,10 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils.parametrize import is_parametrized
 from torch.nn.utils.rnn import PackedSequence
 
-from leanrnn.layers.fused import GATES, backwards, flatten, one_layer, reversal
+from leanrnn.layers.fused import GATES, flatten, stack
 from leanrnn.layers.states import Former, States, compose, narrow
 from leanrnn.layers.uncompiled import uncompiled
 
@@ -137,23 +132,8 @@ class Recurrent(nn.RNNBase):
     def _stack(
         self, data: Tensor, sizes: Tensor | None, initial: list[tuple[Tensor, ...]], weights: Weights
     ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        directions = 2 if self.bidirectional else 1
-        turn = reversal(sizes).to(data.device) if sizes is not None and directions == 2 else None
-        last = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                slot = layer * directions + direction
-                source = data if direction == 0 else backwards(data, turn)
-                output, state = one_layer(
-                    self.mode, source, sizes, initial[slot], weights[slot], self.bias, self.training
-                )
-                outputs.append(output if direction == 0 else backwards(output, turn))
-                last.append(state)
-            data = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
-            if self.dropout and layer + 1 < self.num_layers:
-                data = F.dropout(data, self.dropout, self.training)
-        return data, last
+        rest = (self.bias, float(self.dropout), self.training, self.bidirectional)
+        return stack(self.mode, data, sizes, initial, weights, *rest)
 
     def _returned(self, last: list[tuple[Tensor, ...]], batched: bool, back: Tensor | None) -> Any:
         found: list[Tensor | States] = []

@@ -8,11 +8,13 @@ the loop: the products of inputs, the derivatives of gates and the gradients of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import _VF, Tensor
+
+from leanrnn.layers.recurrent_loops import WAYS, Adding, Kept
 
 __all__ = ["OPERATORS", "quick_steps"]
 
@@ -24,73 +26,59 @@ OPERATORS = cast(
 
 
 def quick_steps(
-    mode: str, x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor]
+    mode: str, x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor], half: bool = False
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The output (time, batch, width) of one layer and its last state, the numbers of torch's operator.
 
-    ``state`` is (h,) or (h, c), each (1, batch, width); ``weights`` are in torch's order, with biases or without.
+    ``state`` is (h,) or (h, c), each (1, batch, width); ``weights`` are in torch's order, with biases or without. With
+    ``half``, products are of bfloat16, and what is returned where torch's is under autocast; the rest is of float32.
     """
     biases = weights[2:] if len(weights) > 2 else (None, None)
-    output, *last = _Steps.apply(mode, x, *weights[:2], *biases, *state)  # type: ignore[no-untyped-call]
+    with torch.autocast("cpu", enabled=False):
+        output, *last = _Steps.apply(mode, half, x, *weights[:2], *biases, *state)  # type: ignore[no-untyped-call]
     return output, tuple(last)
-
-
-class Kept(NamedTuple):
-    """What the way back needs of the way there. Each has an axis for time, then batch, then width."""
-
-    states: Tensor
-    """h before every step, and after the last one."""
-    gates: Tensor
-    """After their functions; of a GRU the last third is what the state adds to the candidate. None of an RNN."""
-    more: Tensor
-    """c before every step and after the last one; of a GRU the candidate."""
-
-
-class Gradients(NamedTuple):
-    """By what the products of input and of state add to gates, and by the state at the start."""
-
-    of_input: Tensor
-    of_state: Tensor
-    start: list[Tensor]
 
 
 class _Steps(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, mode: str, x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, *s: Tensor
-    ) -> tuple[Tensor, ...]:
-        there, _ = _WAYS[mode]
-        (steps, batch), width = x.shape[:2], w_hh.size(1)
-        states = x.new_empty(steps + 1, batch, width)
+    def forward(ctx: Any, mode: str, half: bool, *given: Any) -> tuple[Tensor, ...]:
+        x, w_ih, w_hh, b_ih, b_hh, *s = given
+        there, _ = WAYS[mode]
+        data, into = (each.bfloat16() if half else each for each in (x, w_ih))
+        states = w_hh.new_empty(len(x) + 1, x.size(1), w_hh.size(1))
         states[0] = s[0][0]
-        kept = there(F.linear(x, w_ih, _bias(mode, b_ih, b_hh)), states, w_hh, b_hh, s)
-        ctx.mode = mode
-        ctx.save_for_backward(x, w_ih, w_hh, b_ih, b_hh, *s, *kept)
+        bias = _bias(mode, b_ih, b_hh)
+        gates = F.linear(data, into).float().add_(0 if bias is None else bias) if half else F.linear(data, into, bias)
+        kept = there(gates, states, _adding(w_hh, len(x), x.size(1), half), b_hh, s)
+        ctx.mode, ctx.half = mode, half
+        ctx.save_for_backward(*given, data, into, *kept)
         # Copies: whoever gets them may change them in place, as with torch's own.
-        last = [kept.states[-1:].clone(), *([kept.more[-1:].clone()] if mode == "LSTM" else [])]
-        return kept.states[1:].clone(), *last
+        found = [kept.states[1:], kept.states[-1:], *([kept.more[-1:]] if mode == "LSTM" else [])]
+        # Under autocast torch's GRU alone returns what it was given.
+        return tuple(each.bfloat16() if half and mode != "GRU" else each.clone() for each in found)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *last: Tensor) -> tuple[Tensor | None, ...]:
-        needs = ctx.needs_input_grad[1:]
-        x, w_ih, w_hh, b_ih, b_hh, *rest = ctx.saved_tensors
-        s, kept = rest[:-3], Kept(*rest[-3:])
+        needs = ctx.needs_input_grad[2:]
+        *given, data, into, states, gates, more = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody will differentiate what this gives
-            return None, *_differentiable(ctx.mode, needs, (x, w_ih, w_hh, b_ih, b_hh, *s), grad, last)
-        _, back = _WAYS[ctx.mode]
-        towards = torch.cat([torch.zeros_like(grad[:1]), grad])
+            return None, None, *_differentiable(ctx.mode, ctx.half, needs, given, grad, last)
+        (_, back), kept, w_hh = WAYS[ctx.mode], Kept(states, gates, more), given[2]
+        towards = torch.cat([torch.zeros_like(grad[:1]), grad]).to(w_hh.dtype)
         towards[-1] += last[0][0]
-        of_input, of_state, start = back(kept, towards, last, w_hh, any(needs[5:]))
+        add = _adding(w_hh.t(), len(grad), grad.size(1), ctx.half)
+        of_input, of_state, start = back(kept, towards, [each.to(w_hh.dtype) for each in last], add, any(needs[5:]))
         flat, by_state = of_input.flatten(0, 1), of_state.flatten(0, 1)
-        return (
-            None,
-            (flat @ w_ih).view_as(x) if needs[0] else None,
-            flat.t() @ x.reshape(len(flat), -1) if needs[1] else None,
-            by_state.t() @ kept.states[:-1].flatten(0, 1) if needs[2] else None,
+        flat_, by_state_ = (each.to(data.dtype) for each in (flat, by_state))
+        found = (
+            (flat_ @ into).view_as(data) if needs[0] else None,
+            flat_.t() @ data.reshape(len(flat), -1) if needs[1] else None,
+            by_state_.t() @ states[:-1].flatten(0, 1).to(data.dtype) if needs[2] else None,
             flat.sum(0) if needs[3] else None,
             by_state.sum(0) if needs[4] else None,
             *(each.unsqueeze(0) if need else None for each, need in zip(start, needs[5:], strict=True)),
         )
+        return None, None, *(None if f is None else f.to(g.dtype) for f, g in zip(found, given, strict=True))
 
 
 def _bias(mode: str, b_ih: Tensor | None, b_hh: Tensor | None) -> Tensor | None:
@@ -103,8 +91,24 @@ def _bias(mode: str, b_ih: Tensor | None, b_hh: Tensor | None) -> Tensor | None:
     return torch.cat([b_ih[:two] + b_hh[:two], b_ih[two:]])
 
 
+def _adding(weight: Tensor, steps: int, batch: int, half: bool) -> Adding:
+    """A function that adds to its first argument the product of the second with the weight turned."""
+    if half:
+        product = torch.ops.mkldnn._linear_pointwise
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), batch)
+        return lambda sum_, a: sum_.add_(product(a.bfloat16(), packed, None, "none", [], ""))
+    # From the right as products want it; a copy pays after a few of them.
+    turned = weight.t().contiguous() if steps > 8 else weight.t()
+    return lambda sum_, a: sum_.addmm_(a, turned)
+
+
 def _differentiable(
-    mode: str, needs: Sequence[bool], given: tuple[Tensor | None, ...], grad: Tensor, last: Sequence[Tensor]
+    mode: str,
+    half: bool,
+    needs: Sequence[bool],
+    given: Sequence[Tensor | None],
+    grad: Tensor,
+    last: Sequence[Tensor],
 ) -> list[Tensor | None]:
     """The same gradients by torch's operator, which can be differentiated again."""
     x, *rest = given
@@ -112,128 +116,11 @@ def _differentiable(
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)  # its LSTM cannot be
     try:
-        found = OPERATORS[mode](x, s if mode == "LSTM" else s[0], weights, len(weights) > 2, 1, 0.0, True, False, False)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            start = s if mode == "LSTM" else s[0]
+            found = OPERATORS[mode](x, start, weights, len(weights) > 2, 1, 0.0, True, False, False)
         by = [each for each, need in zip(given, needs, strict=True) if need]
         gradients = iter(torch.autograd.grad(found, cast(Any, by), (grad, *last), create_graph=True))
     finally:
         torch._C._set_mkldnn_enabled(before)
     return [next(gradients) if need else None for need in needs]
-
-
-def _lstm_there(gates: Tensor, states: Tensor, w_hh: Tensor, b_hh: Tensor | None, s: Sequence[Tensor]) -> Kept:
-    cells, width, turned = torch.empty_like(states), w_hh.size(1), w_hh.t()
-    cells[0] = s[1][0]
-    i, f, g, o = (block.unbind() for block in gates.chunk(4, -1))
-    i_f = gates[..., : 2 * width].unbind()
-    h, c = states.unbind(), cells.unbind()
-    for t, now in enumerate(gates.unbind()):
-        now.addmm_(h[t], turned)
-        i_f[t].sigmoid_()
-        g[t].tanh_()
-        o[t].sigmoid_()
-        torch.mul(f[t], c[t], out=c[t + 1]).addcmul_(i[t], g[t])
-        torch.tanh(c[t + 1], out=h[t + 1]).mul_(o[t])
-    return Kept(states, gates, cells)
-
-
-def _lstm_back(kept: Kept, towards: Tensor, last: Sequence[Tensor], w_hh: Tensor, start: bool) -> Gradients:
-    i, f, g, o = kept.gates.chunk(4, -1)
-    out = kept.more[1:].tanh()
-    # Derivatives: of c by h, of what gates read by c, and for the output gate by h.
-    by_h = (1 - out * out).mul_(o)
-    found = kept.gates * (1 - kept.gates)
-    by_i, by_f, by_g, by_o = found.chunk(4, -1)
-    by_i.mul_(g)
-    by_f.mul_(kept.more[:-1])
-    torch.mul(g, g, out=by_g).neg_().add_(1).mul_(i)
-    by_o.mul_(out)
-    steps, batch, width = f.shape
-    by_c = found.view(steps, batch, 4, width)[:, :, :3].unbind()
-    dc = last[1][0].clone()
-    beside = dc.unsqueeze(1)
-    dh, all_o, all_f, all_h, each = towards.unbind(), by_o.unbind(), f.unbind(), by_h.unbind(), found.unbind()
-    for t in reversed(range(steps)):
-        dc.addcmul_(dh[t + 1], all_h[t])
-        by_c[t].mul_(beside)
-        all_o[t].mul_(dh[t + 1])
-        dc.mul_(all_f[t])
-        if t or start:
-            dh[t].addmm_(each[t], w_hh)
-    return Gradients(found, found, [towards[0], dc])
-
-
-def _gru_there(gates: Tensor, states: Tensor, w_hh: Tensor, b_hh: Tensor | None, s: Sequence[Tensor]) -> Kept:
-    width, turned = w_hh.size(1), w_hh.t()
-    new = gates[..., 2 * width :].clone()
-    gates[..., 2 * width :] = 0 if b_hh is None else b_hh[2 * width :]
-    r, z, more = (block.unbind() for block in gates.chunk(3, -1))
-    r_z = gates[..., : 2 * width].unbind()
-    h, n = states.unbind(), new.unbind()
-    for t, now in enumerate(gates.unbind()):
-        now.addmm_(h[t], turned)
-        r_z[t].sigmoid_()
-        n[t].addcmul_(r[t], more[t]).tanh_()
-        torch.lerp(n[t], h[t], z[t], out=h[t + 1])
-    return Kept(states, gates, new)
-
-
-def _gru_back(kept: Kept, towards: Tensor, last: Sequence[Tensor], w_hh: Tensor, start: bool) -> Gradients:
-    r, z, more = kept.gates.chunk(3, -1)
-    new = kept.more
-    by_n = (1 - new * new).mul_(1 - z)
-    found = kept.gates * (1 - kept.gates)
-    by_r, by_z, by_more = found.chunk(3, -1)
-    by_r.mul_(more).mul_(by_n)
-    by_z.mul_(kept.states[:-1] - new)
-    torch.mul(by_n, r, out=by_more)
-    steps, batch, width = new.shape
-    each, blocks = found.unbind(), found.view(steps, batch, 3, width).unbind()
-    dh, beside, carried = towards.unbind(), towards.unsqueeze(2).unbind(), z.unbind()
-    for t in reversed(range(steps)):
-        blocks[t].mul_(beside[t + 1])
-        if t or start:
-            dh[t].addcmul_(dh[t + 1], carried[t]).addmm_(each[t], w_hh)
-    of_input = torch.cat([found[..., : 2 * width], by_n.mul_(towards[1:])], -1)
-    return Gradients(of_input, found, [towards[0]])
-
-
-def _rnn_there(gates: Tensor, states: Tensor, w_hh: Tensor, b_hh: Tensor | None, s: Sequence[Tensor]) -> Kept:
-    return _one_function(gates, states, w_hh, Tensor.tanh_)
-
-
-def _relu_there(gates: Tensor, states: Tensor, w_hh: Tensor, b_hh: Tensor | None, s: Sequence[Tensor]) -> Kept:
-    return _one_function(gates, states, w_hh, Tensor.relu_)
-
-
-def _one_function(gates: Tensor, states: Tensor, w_hh: Tensor, function: Callable[[Tensor], Tensor]) -> Kept:
-    h, turned = states.unbind(), w_hh.t()
-    for t, now in enumerate(gates.unbind()):
-        function(torch.addmm(now, h[t], turned, out=h[t + 1]))
-    return Kept(states, states[:0], states[:0])
-
-
-def _rnn_back(kept: Kept, towards: Tensor, last: Sequence[Tensor], w_hh: Tensor, start: bool) -> Gradients:
-    after = kept.states[1:]
-    return _of_one_function((after * after).neg_().add_(1), towards, w_hh, start)
-
-
-def _relu_back(kept: Kept, towards: Tensor, last: Sequence[Tensor], w_hh: Tensor, start: bool) -> Gradients:
-    return _of_one_function((kept.states[1:] > 0).to(towards.dtype), towards, w_hh, start)
-
-
-def _of_one_function(found: Tensor, towards: Tensor, w_hh: Tensor, start: bool) -> Gradients:
-    """``found`` is the derivative of the function."""
-    each, dh = found.unbind(), towards.unbind()
-    for t in reversed(range(len(each))):
-        each[t].mul_(dh[t + 1])
-        if t or start:
-            dh[t].addmm_(each[t], w_hh)
-    return Gradients(found, found, [towards[0]])
-
-
-_WAYS: dict[str, tuple[Callable[..., Kept], Callable[..., Gradients]]] = {
-    "LSTM": (_lstm_there, _lstm_back),
-    "GRU": (_gru_there, _gru_back),
-    "RNN_TANH": (_rnn_there, _rnn_back),
-    "RNN_RELU": (_relu_there, _relu_back),
-}
