@@ -64,7 +64,7 @@ def test_trackers_are_told(monkeypatch):
 
 def test_two_processes_stay_alike_and_go_on_to_the_same_bits(tmp_path):
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "-m", __spec__.name]
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", __spec__.name]
     for what in ("whole", "first", "second"):
         subprocess.run([sys.executable, *command, tmp_path, what], env=environment, check=True)
     whole, again, other = (

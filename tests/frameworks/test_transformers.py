@@ -104,7 +104,7 @@ def test_what_cannot_work_is_refused(tmp_path):
 
 def test_two_processes_stay_alike(tmp_path):
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "-m", __spec__.name]
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", __spec__.name]
     subprocess.run([sys.executable, *command, tmp_path], env=environment, check=True)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     assert first["lstm.weight_hh_l0"].shape[1] < 16
