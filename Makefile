@@ -113,6 +113,7 @@ integrations-%: $(INTEGRATIONS)/%/.installed
 	@test ! -f tests/frameworks/test_$(subst -,_,$*).py || OMP_NUM_THREADS=1 $(INTEGRATIONS)/$*/bin/python -m pytest -p no:cacheprovider tests/frameworks/test_$(subst -,_,$*).py
 	$(INTEGRATIONS)/$*/bin/python -m benchmarks frameworks $*
 
+.PRECIOUS: $(INTEGRATIONS)/%/.installed
 $(INTEGRATIONS)/%/.installed: benchmarks/frameworks/requirements/%.txt pyproject.toml constraints.txt
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@echo "installing $* into $(@D)"
