@@ -59,3 +59,16 @@ def children(process: int) -> list[int]:
 def kill(process: int) -> None:
     """At once, without a word."""
     os.kill(process, signal.SIGKILL)
+
+
+def gone(process: int) -> bool:
+    """Whether there is no such process any more, or only what is left of it; waits a while for it."""
+    for _ in range(100):
+        status = Path(f"/proc/{process}/stat")
+        try:
+            if status.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.many.own_sweep import EPOCHS
-from tests.many.processes import ROOT, children, finished, kill, started, when
+from tests.many.processes import PATIENCE, ROOT, children, finished, gone, kill, started
 
 pytestmark = [
     pytest.mark.many,
@@ -42,20 +41,33 @@ def check(folder: Path) -> None:
         assert len({rate for _, _, rate in lines}) == 1
 
 
+def both_wait(folder: Path, *running: subprocess.Popen[bytes]) -> list[int]:
+    """Wait until two processes have a trial each that waits in its third epoch; their numbers."""
+    for _ in range(PATIENCE * 10):
+        found = [int(lines[0][1]) for lines in traces(folder).values() if len(lines) == 2]
+        if len(found) == 2:
+            return found
+        assert all(each.poll() is None for each in running), (folder / "log").read_text()
+        time.sleep(0.1)
+    raise AssertionError((folder / "log").read_text())
+
+
+def check_taken_up(folder: Path, dead: int) -> None:
+    """The trial of the dead process went on in another, where it was left."""
+    check(folder)
+    (of_both,) = [lines for lines in traces(folder).values() if len({process for _, process, _ in lines}) == 2]
+    assert [int(process) == dead for _, process, _ in of_both][:3] == [True, True, False]
+
+
 def two_workers_and_a_kill(folder: Path, *more: str) -> None:
     """Two terminals; one of them is killed in the middle of a trial, the other does that trial too."""
-    with started([*COMMAND, *more], folder) as first:
-        when(folder, "begins", first)
-        with started([*COMMAND, *more], folder) as second:
-            while not any(int(lines[0][1]) == second.pid for lines in traces(folder).values() if lines):
-                assert second.poll() is None
-                time.sleep(0.1)
-            dead = second.pid
-            kill(dead)
+    with started([*COMMAND, *more], folder) as first, started([*COMMAND, *more], folder) as second:
+        assert {*both_wait(folder, first, second)} == {first.pid, second.pid}
+        kill(second.pid)
+        second.wait()
+        (folder / "sweep" / "go").touch()
         finished(first, folder)
-    check(folder)
-    of_both = [lines for lines in traces(folder).values() if len({process for _, process, _ in lines}) == 2]
-    assert len(of_both) == 1 and int(of_both[0][0][1]) == dead and len(of_both[0]) <= EPOCHS
+    check_taken_up(folder, second.pid)
 
 
 def test_two_processes_with_a_journal(tmp_path):
@@ -64,12 +76,11 @@ def test_two_processes_with_a_journal(tmp_path):
 
 def test_workers_that_were_started_along_and_a_resume(tmp_path):
     with started([*COMMAND, "--workers", "2"], tmp_path) as run:
-        when(tmp_path, "trial 1", run)
-        for child in children(run.pid):
-            kill(child)
-        kill(run.pid)
+        both_wait(tmp_path, run)
+        for process in (*children(run.pid), run.pid):
+            kill(process)
         run.wait()
-    assert len(traces(tmp_path)) < 2 * TRIALS
+    (tmp_path / "sweep" / "go").touch()
     with started([*COMMAND, "--workers", "2"], tmp_path) as run:
         finished(run, tmp_path)
     check(tmp_path)
@@ -81,7 +92,7 @@ def postgres(tmp_path: Path) -> Iterator[str]:
     homes = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not homes:
         pytest.skip("there is no PostgreSQL here: apt-get install postgresql")
-    pytest.importorskip("psycopg2")
+    pytest.importorskip("psycopg")
     place = Path("/tmp") / f"leanrnn-postgres-{os.getpid()}"
     place.mkdir()
     as_user = []
@@ -117,12 +128,12 @@ def test_ray_with_two_nodes_of_which_one_is_killed(tmp_path, monkeypatch):
         cluster.wait_for_nodes()
         words = ["--engine", "ray", "--workers", "2", "--address", cluster.address]
         with started([*COMMAND, *words], tmp_path) as run:
-            while len({line[1] for lines in traces(tmp_path).values() for line in lines}) < 2:
-                assert run.poll() is None, (tmp_path / "log").read_text()
-                time.sleep(0.2)
+            workers = both_wait(tmp_path, run)
             cluster.remove_node(nodes[1], allow_graceful=False)
+            dead = next(worker for worker in workers if gone(worker))
+            (tmp_path / "sweep" / "go").touch()
             finished(run, tmp_path)
-        check(tmp_path)
+        check_taken_up(tmp_path, dead)
     finally:
         ray.shutdown()
         cluster.shutdown()

@@ -66,9 +66,9 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
         "sweep": Command(
             Sweeps, "try settings of a recipe or of a function, under several budgets",
-            ("text --data book.txt --trials 10 --budgets mult_adds=50% mult_adds=25%",
-             "my.py:train --search rate=1e-4..1e-2:log width=64|128 --workers 2",
-             "ptb-lstm-small --data ptb --storage postgresql://me@host/sweeps"),
+            ("text --data book.txt --trials 10 --budgets mult_adds=25%",
+             'my.py:train --search rate=1e-4..1e-2:log "width=64|128"',
+             "ptb-lstm-small --data ptb --storage postgresql://host/db"),
         ),
         "report": Command(
             Report, "write one page about one or several runs",

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from leanrnn.cli.factory import find
+from leanrnn.cli.parsing import MaybeInt, MaybePath, MaybeText, Words
 from leanrnn.cli.printing import print_json
 from leanrnn.cli.stopping import signals
 from leanrnn.errors import ConfigError
@@ -42,16 +43,16 @@ class Sweeps:
     source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE|FILE:FUNCTION")]
     """A recipe (leanrnn ls lists them); or a function that gets a trial (with settings, budget, folder and report) and
     returns its score, of which less is better, and the part of the budget that is used."""
-    data: Path | None = None
+    data: MaybePath = None
     """Folder (or file) of the data of a recipe; the variable LEANRNN_DATA otherwise."""
-    out: Path | None = None
+    out: MaybePath = None
     """Folder of the sweep; sweeps/RECIPE if not given."""
-    budgets: tuple[str, ...] = ("mult_adds=50%", "mult_adds=25%", "mult_adds=12.5%")
+    budgets: Words = ("mult_adds=50%", "mult_adds=25%", "mult_adds=12.5%")
     """What models may cost in the end: each is a study of its own."""
-    search: tuple[str, ...] = ()
+    search: Words = ()
     """What is tried: NAME=LOW..HIGH, NAME=LOW..HIGH:log, NAME=A|B|C. Of recipes, if not given: half to twice the
     learning rate, and when the model shrinks."""
-    set: tuple[str, ...] = ()
+    set: Words = ()
     """Settings that are the same in all trials, NAME=VALUE, such as epochs=5."""
     trials: int = 20
     """Of every budget."""
@@ -59,11 +60,11 @@ class Sweeps:
     """Processes on this machine, or with --engine ray of the cluster."""
     engine: Literal["processes", "ray"] = "processes"
     """ray: the workers run on a cluster of Ray (pip install leanrnn[ray])."""
-    address: str | None = None
+    address: MaybeText = None
     """Of the cluster; otherwise one is started on this machine."""
-    storage: str | None = None
+    storage: MaybeText = None
     """Address of a database, such as postgresql://user@host/name; otherwise a journal in the folder."""
-    threads: int | None = 1
+    threads: MaybeInt = 1
     """Threads of every worker."""
     save_seconds: float = 300.0
     """From one checkpoint of a trial to the next, besides one after every epoch."""

@@ -222,7 +222,7 @@ def _storage(folder: Path, given: str | None) -> Any:
     except ImportError as error:
         raise ConfigError(
             f"{given.partition('://')[0]} needs a package that is not installed ({error}). For PostgreSQL: "
-            "pip install psycopg2-binary"
+            "pip install 'psycopg[binary]'"
         ) from error
     except Exception as error:  # of whatever driver there is
         told = str(error).splitlines()[0]
