@@ -6,6 +6,7 @@ import copy
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import leanrnn
 from leanrnn import layers
+from leanrnn.layers import fused
+from leanrnn.layers.recurrent_steps import quick_steps
 
 pytestmark = [
     # Torch's compiler looks at .grad of whatever passes from one graph to the next, and makes an autograd.Function.
@@ -221,3 +224,15 @@ def test_a_cut_model_is_exported_strictly(name: str) -> None:
     small = leanrnn.shrink(model, groups, keep=unequal(groups))
     program = torch.export.export(small, (x,), strict=True)
     torch.testing.assert_close(program.module()(x), small(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
+def test_our_steps_are_taken_where_the_compiler_leaves_the_layer_alone(kind):
+    model, x = Reader(kind(IN, H)), torch.randn(TIME, BATCH, IN)
+    wanted = torch.autograd.grad(model(x).sum(), list(model.parameters()))
+    steps = mock.Mock(side_effect=quick_steps)
+    with layers.quick(), mock.patch.object(fused, "quick_steps", steps):
+        answer = torch.compile(model, backend="eager")(x)
+    assert steps.call_count == 1
+    for one, other in zip(torch.autograd.grad(answer.sum(), list(model.parameters())), wanted, strict=True):
+        torch.testing.assert_close(one, other)

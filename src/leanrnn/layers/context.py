@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from leanrnn.layers.faster import faster
 from leanrnn.layers.fused import stack
+from leanrnn.layers.uncompiled import uncompiled
 
 __all__ = ["quick"]
 
@@ -28,6 +29,7 @@ class quick(TorchFunctionMode):  # a context, as torch.no_grad is one
     :class:`leanrnn.layers.Recurrent` need no context.
     """
 
+    @uncompiled
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """An operator of torch is called."""
         mode = _MODES.get(getattr(func, "__name__", ""))
@@ -46,9 +48,8 @@ def _quick(
         return None
     data = x.transpose(0, 1) if batch_first else x
     parts = start if mode == "LSTM" else (start,)
-    if any(part.size(0) != slots for part in parts) or not faster(
-        mode, data, [part[:1] for part in parts], weights[:each], training
-    ):
+    first = [part[:1] for part in parts]
+    if not faster(mode, data, first, weights[:each], training) or any(len(part) != slots for part in parts):
         return None
     initial = list(zip(*(part.split(1) for part in parts), strict=True))
     grouped = [weights[i * each : (i + 1) * each] for i in range(slots)]

@@ -56,8 +56,8 @@ def _precise(x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor], auto
 
 def _looked_into() -> bool:
     return bool(
-        torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
-        or torch.compiler.is_compiling()
+        torch.compiler.is_compiling()  # first: what follows the compiler need not know
+        or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
         or torch._C._len_torch_dispatch_stack()
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0
