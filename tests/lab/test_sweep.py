@@ -2,6 +2,8 @@
 
 import json
 import math
+import pickle
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 pytest.importorskip("optuna")
 
 from leanrnn.cli.main import main
+from leanrnn.cli.on_ray import _join
+from leanrnn.cli.sweep import Sweeps, prepared
 from leanrnn.errors import ConfigError, RunError
 from leanrnn.lab.sweep.forecast import forecast, hopeless
 from leanrnn.lab.sweep.space import axes, valued
@@ -118,6 +122,28 @@ def test_a_recipe_from_the_command_line(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == Path("sweeps/text/front.md").read_text()
     assert main(["report", "sweeps/text", "--seconds", "0", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
+
+
+def test_a_worker_on_another_node_does_the_trials_that_are_left(tmp_path, monkeypatch):
+    """What Ray runs: it gets the command, and goes to the folder that the command was given in."""
+    (tmp_path / "mine.py").write_text("def train(trial):\n    return trial.settings['rate'], 0.9\n")
+    monkeypatch.chdir(tmp_path)
+    asked = Sweeps("mine.py:train", out=Path("mine"), budgets=("weights=50%",), search=("rate=1..2",), trials=3)
+    _join(pickle.loads(pickle.dumps(asked)), str(tmp_path))
+    plan, _ = prepared(asked)
+    (best,) = front_of(Sweep(tmp_path / "mine", plan))
+    assert best["COMPLETE"] == 3 and 1 <= best["score"] <= 2
+
+
+def test_ray_that_is_not_installed_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text("def train(trial):\n    return 1.0, 0.9\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["sweep", "mine.py:train", "--search", "rate=1..2", "--engine", "ray"]) == 2
+    assert "pip install leanrnn[ray]" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert main(["sweep", "mine.py:train", "--search", "rate=1..2"]) == 2
+    assert "pip install leanrnn[sweep]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

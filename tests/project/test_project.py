@@ -105,7 +105,9 @@ def run_python(code: str) -> str:
 
 
 def test_importing_takes_no_optional_dependency():
-    blocked = "onnx onnxscript onnxruntime openvino nncf optuna matplotlib pandas tensorboard lightning transformers"
+    blocked = (
+        "onnx onnxscript onnxruntime openvino nncf optuna ray matplotlib pandas tensorboard lightning transformers"
+    )
     run_python(
         f"import sys; sys.modules.update(dict.fromkeys({blocked.split()}))\n"
         "import leanrnn, leanrnn.lab.demo.demo, leanrnn.cli\n"
