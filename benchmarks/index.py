@@ -52,6 +52,8 @@ PROGRAMS = tuple(
         ("pays run", "pays.run", "Does the runs of the scoreboard that are missing.",
          "minutes for a run, days for all"),
         ("pays trials", "pays.trials", "What if the course to a budget were another one?", "minutes for a run"),
+        ("classify", "classify.run", "Which way to a smaller classifier of messages is best at equal cost?",
+         "an hour, after a package of 8 MB"),
         ("front weights", "front.weights", "Draws what a cut leaves of the weights, for the README.", "seconds"),
         ("front", "front.results", "The table of results in the README, from what the others measured.", "seconds"),
         ("reach", "reach.models", "What can be cut out of models that other people published?",
