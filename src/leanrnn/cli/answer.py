@@ -14,7 +14,7 @@ __all__ = ["Ask"]
 
 @dataclass(frozen=True)
 class Ask:
-    """Answer a question by a piece of a text, with a model of a recipe squad-bidaf."""
+    """Answer a question with a passage of a text, by a model of a squad-bidaf recipe."""
 
     source: Source
     """A run folder, a file it has written, or an exported one (.onnx)."""

@@ -18,11 +18,11 @@ class Demo:
     show both in pages. Some six minutes; no data is downloaded."""
 
     out: Path = Path("leanrnn-demo")
-    """Folder for the two runs, their files and pages; interrupted, the same command goes on."""
+    """Folder for the two runs, their files and pages. After an interruption, the same command continues."""
     epochs: MaybeInt = None
     """Passes over the text, for both; 12 if not given."""
     seed: int = 1
-    """Of the first weights."""
+    """Seed of the first weights."""
     threads: MaybeInt = None
     """Threads PyTorch may use."""
     json: bool = False

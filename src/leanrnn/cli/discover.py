@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -12,9 +12,12 @@ from leanrnn.cli.factory import build
 from leanrnn.cli.parsing import MaybeText
 from leanrnn.cli.printing import print_json
 
+if TYPE_CHECKING:
+    from leanrnn import Groups
+
 __all__ = ["Discover"]
 
-NEXT = """
+NEXT = """\
 Which way is yours?
   trained model   shrink(model, groups, budget=...), then fine-tune with a Teacher
   from scratch    Sparsifier(groups, budget=..., steps=...) in your training loop
@@ -52,4 +55,12 @@ class Discover:
             print(groups.explain(self.explain))
         else:
             print(groups)
-            print(NEXT.format(factory=self.factory) if len(groups) else NOTHING)
+            print(f"{_share(groups)}{NEXT.format(factory=self.factory)}" if len(groups) else NOTHING)
+
+
+def _share(groups: Groups) -> str:
+    """How much of the model these layers are."""
+    costs, least = groups.costs.mult_adds, dict.fromkeys(groups.names, 1)
+    whole = costs.at(groups.widths)
+    part = 1 - costs.at(least) / whole if whole else 0.0
+    return f"\nOf {whole:,.0f} mult-adds for this example, at most {part:.1%} can go.\n"

@@ -17,39 +17,39 @@ from leanrnn.errors import ConfigError, LeanRNNError
 __all__ = ["Measure", "exported", "left_out", "measured"]
 
 NOISY = """\
-noisy: a quarter of the calls took half as long again as another quarter, or
-longer, so other work was going on; ratios would mean nothing. Measure again
-when the machine is idle, or for longer (--seconds)."""
+noisy: the upper quartile is more than 1.5 times the lower one, so other work was
+going on and a ratio would mean nothing. Measure again when the machine is idle,
+or for longer (--seconds)."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Weights, mult-adds, latency and memory of a model, in PyTorch, onnxruntime (in single precision and in eight
-    bits) and OpenVINO, as far as they are installed. They run by turns, so that noise hits all alike."""
+    """Show weights, mult-adds, latency and memory of a model in PyTorch, onnxruntime (single precision and eight bits)
+    and OpenVINO, where they are installed. They run alternately, so that noise affects all of them."""
 
     source: Source
     """A run folder, a file that leanrnn has written, or an exported one (.onnx)."""
     against: MaybePath = None
-    """Another one, measured in the same run; the ratios are the other's over this one's."""
+    """A second model, measured alternately with the first. The last column compares them."""
     factory: MaybeText = None
     """For a file of your own model: MODULE:FUNCTION that returns the dense model and an example."""
     example: MaybeText = None
     """Inputs, if that function returns a model alone, such as "1,35:int64"."""
     runtimes: Words = ()
-    """Of torch, onnxruntime, int8 and openvino those to measure; what is installed if not given."""
+    """Any of torch, onnxruntime, int8 and openvino; all that are installed if not given."""
     batch: int = 10
-    """Sequences side by side."""
+    """Sequences in a batch."""
     steps: int = 30
-    """Of each."""
+    """Steps of each sequence."""
     threads: Numbers = ()
     """Numbers of threads to measure with; one and all if not given."""
     seconds: float = 10.0
-    """To spend on timing, all together."""
+    """Total time to spend on timing."""
     json: bool = False
     """Print as JSON."""
 
     def run(self) -> None:
-        """Export what has to be, then let all have their turns."""
+        """Export what has to be, then time all of it alternately."""
         import torch
 
         from leanrnn.environment import check_threads, environment, hold_memory

@@ -16,8 +16,8 @@ __all__ = ["Export", "Quantize"]
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model as ONNX, for onnxruntime, OpenVINO and others, or as a program of torch. It is run and compared,
-    and appears only if it is right."""
+    """Write a model as ONNX, for onnxruntime, OpenVINO and others, or as a program of torch. The file is run and
+    compared with the model first; if they differ, none is written."""
 
     source: Source
     """A run folder, or a file that leanrnn has written."""
@@ -75,9 +75,9 @@ class Quantize:
     weights_only: bool = False
     """Compute in single precision: not faster, but nearly exact, and OpenVINO reads it."""
     data: MaybePath = None
-    """Data of the recipe the model was trained with: tells the perplexity (or F1) of both files."""
+    """Data that the model was trained with, to compare perplexity (or F1) of both files."""
     seconds: float = 1.0
-    """To spend on timing both files; 0 leaves times out."""
+    """Time to spend on timing both files; 0 leaves times out."""
     json: bool = False
     """Print what was done as JSON."""
 

@@ -24,8 +24,8 @@ class Report:
     """Write one page about one or several runs: what happened, what is left, how fast it is."""
 
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
-    """Folders of runs; of one that is not finished its last checkpoint is taken. The folder of a sweep stands for its
-    front: the best run of every budget."""
+    """Folders of runs. A run that is not finished is shown as of its last checkpoint. The folder of a sweep stands for
+    its front: the best run of every budget."""
     out: Path = Path("report.html")
     """The page to write."""
     markdown: bool = False
@@ -33,11 +33,11 @@ class Report:
     csv: bool = False
     """Write every epoch of every run as comma-separated values too, beside the page (report.csv)."""
     seconds: float = 10.0
-    """To spend on timing, all together; 0 leaves times out."""
+    """Total time to spend on timing; 0 leaves times out."""
     threads: Numbers = ()
     """Numbers of threads to time with; one and all if not given."""
     runtimes: Words = ()
-    """Of torch, onnxruntime, int8 and openvino those to time; what is installed if not given."""
+    """Any of torch, onnxruntime, int8 and openvino; all that are installed if not given."""
     json: bool = False
     """Print what was found as JSON."""
 

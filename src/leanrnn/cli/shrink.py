@@ -34,7 +34,8 @@ class Shrink:
 
     With --budget every layer keeps the same part of its components, those of the largest norms.
 
-    With --data a model of your own is trained meanwhile, and worth is what the loss feels."""
+    With --data a model of your own shrinks while it trains on that data, and the components that matter least for the
+    loss go first."""
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN|FILE|MODULE:FUNCTION")]
     """A run folder (its last checkpoint, if it is not finished), a file it has written, or a function that returns a
@@ -42,14 +43,14 @@ class Shrink:
     out: Path
     """The file to write."""
     ratio: MaybeFloat = None
-    """Part of the components of every layer to cut out, those of the smallest norms; without it the dead."""
+    """Part of the components of every layer to cut out: those with the smallest norms."""
     budget: Words = ()
-    """What the model may cost, such as mult_adds=25% or weights=1e6; several, and floors=8 or round_to=4, may follow
-    each other."""
+    """What the model may cost, such as mult_adds=25% or weights=1e6. You can give several limits, and floors=8 or
+    round_to=4."""
     keep_widths: Words = ()
-    """Components to keep, those of the largest norms, by layer: NAME=NUMBER."""
+    """Components to keep in each layer: NAME=NUMBER. Those with the largest norms stay."""
     runtime: Literal["onnxruntime", "torch"] = "onnxruntime"
-    """That milliseconds of a budget are measured in, on one thread."""
+    """Where milliseconds of a budget are measured, on one thread."""
     round_to: int = 1
     """Keep a multiple of this many components in every layer."""
     factory: MaybeText = None
@@ -59,16 +60,16 @@ class Shrink:
     data: MaybeText = None
     """To train a model of your own: MODULE:FUNCTION that returns batches, pairs of inputs and target."""
     valid: MaybeText = None
-    """The same with other batches, to judge the model before and after."""
+    """Other batches in the same form, to measure the loss before and after."""
     loss: str = "cross_entropy"
     """A loss of torch.nn.functional, or MODULE:FUNCTION that is called with result and target."""
     epochs: int = 10
-    """Times that the data are read."""
+    """Passes over the data."""
     rate: float = 1e-3
     """Learning rate of Adam; it falls to zero in the second half."""
     teacher: float = 0.0
-    """Part of the loss that is the distance to what the model said at first; for a model that is trained already, which
-    is cut at once and fitted to the data before it trains on."""
+    """For a trained model: part of the loss that is the distance to the outputs of the model before the cut. The model
+    is cut at once, fitted to the data, and then trained on."""
     json: bool = False
     """Print what was done as JSON."""
 
@@ -96,12 +97,12 @@ class Shrink:
         if self.json:
             print_json({"from": str(self.source), "to": str(self.out), "before": found[0], "after": found[1]})
             return
-        print_table([("", "before", "after"), *((k, str(found[0][k]), str(found[1][k])) for k in found[0])])
+        print_table([("", "before", "after"), *((k, _told(found[0][k]), _told(found[1][k])) for k in found[0])])
         if trained_now:
             print(f"{self.out} is trained. Load it with leanrnn.load({str(self.out)!r}, ...) and your own constructor.")
         else:
-            zeroed = " with the units that were cut out at zero" if chosen else ""
-            print(f"{self.out} computes what {self.source if own else path} computes{zeroed}.")
+            zeroed = ", with the removed units at zero. Fine-tune it next" if chosen else ""
+            print(f"{self.out} gives the same results as {self.source if own else path}{zeroed}.")
 
     def _smaller(
         self, own: bool, model: nn.Module, groups: leanrnn.Groups, budget: leanrnn.Budget | None
@@ -146,6 +147,10 @@ class Shrink:
         timed = any(text.partition("=")[0].strip() == "milliseconds" for text in self.budget)
         latency = leanrnn.fit_latency(model, groups, runtime=self.runtime) if timed else None
         return leanrnn.Budget.parse(self.budget, latency) if self.budget else None
+
+
+def _told(size: Any) -> str:
+    return f"{size:,}" if isinstance(size, int) else str(size)
 
 
 def _sizes(example: Any) -> Callable[[Any], dict[str, Any]]:

@@ -24,28 +24,28 @@ __all__ = ["Train", "parse_train"]
 
 @dataclass(frozen=True)
 class Train:
-    """Train a recipe (leanrnn ls lists them). The same command goes on where a run was interrupted.
+    """Train a recipe (leanrnn ls lists them). After an interruption, the same command continues the run.
 
-    All settings below may also stand in a TOML file, one `name = value` a line."""
+    All settings below may also be in a TOML file, one `name = value` a line."""
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """Its name."""
+    """Name of the recipe."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(required)")] = None
     """Folder or file of the data. The variable LEANRNN_DATA can name it instead."""
     out: MaybePath = None
     """Folder of the run; runs/RECIPE if not given."""
     start: MaybePath = None
-    """A run, or a file it has written, whose model to start from."""
+    """A run, or a file it has written, whose model is trained further."""
     teacher: MaybePath = None
-    """A run, or a file it has written, whose model is a teacher: the loss is half labels, half what it says."""
+    """A run, or a file it has written, whose model is the teacher (see --taught)."""
     config: MaybePath = None
-    """A TOML file with settings; those given here count more."""
+    """A TOML file with settings. Options on the command line override it."""
     threads: MaybeInt = None
-    """Threads PyTorch may use. Results are the same, bit for bit, for the same number."""
+    """Threads PyTorch may use. The same number gives the same result, bit for bit."""
     device: str = "auto"
     """Where to train: cpu, cuda, mps; auto takes an accelerator if there is one."""
     save_seconds: float = 300.0
-    """From one checkpoint to the next, besides one after every epoch."""
+    """Seconds between checkpoints. One is also written after every epoch."""
     tensorboard: bool = False
     """Write the metrics for TensorBoard too (pip install leanrnn[tensorboard])."""
     json: bool = False
@@ -110,7 +110,7 @@ class Train:
             ranks.wait()  # the first writes the result
             if (result := run.result()) is None:
                 if ranks.first:
-                    print(f"stopped; everything is in {folder}. Give the same command to go on.", file=sys.stderr)
+                    print(f"stopped. Everything is in {folder}; the same command continues.", file=sys.stderr)
                 return 130
         if not ranks.first:
             return 0

@@ -115,7 +115,10 @@ def check_possible(limits: Limits, groups: Groups) -> None:
 
 def _holding(groups: Groups) -> str:
     if not groups.pinned:
-        return "Raise the budget or lower floors, or offer more widths with discover(..., scope='all')."
+        return (
+            "Raise the budget or lower floors, limit only what can shrink (widths=50%), or offer more widths with "
+            "discover(..., scope='all')."
+        )
     pins = "; ".join(f"{name} ({reason})" for name, reason in groups.pinned[:3])
     more = f" and {len(groups.pinned) - 3} more" if len(groups.pinned) > 3 else ""
     return f"Raise the budget or lower floors, or look at what is pinned: {pins}{more}."

@@ -24,60 +24,59 @@ class SparseSettings:
     """
 
     keep: float = 1.0
-    """Probability that a number survives dropout: between the layers and around them; in question answering before
-    every LSTM (but that which reads the text) and every score."""
+    """Probability that dropout keeps a number: between the layers, before the first and after the last. In question
+    answering: before every score and every LSTM but the one that reads the text."""
     batch: int = 20
-    """Streams of text, or questions, that are read side by side."""
+    """Streams of text, or questions, in a batch."""
     rate: float = 1.0
-    """Learning rate: of plain SGD, in question answering of Adam."""
+    """Learning rate of SGD; in question answering, of Adam."""
     average: float = 0.0
-    """Part that an average of the weights, which is what is judged and kept, keeps of itself at every step; 0: none.
-    In a sparse run of a language model it begins with the epochs in which survivors recover."""
+    """Decay of an exponential average of the weights, which is then evaluated and saved; 0: no average. In a sparse run
+    of a language model it starts with the recovery."""
     seed: int = 1
-    """Of the first weights, of dropout, and of the order of questions."""
+    """Seed of the first weights, of dropout, and of the order of questions."""
     precision: Precision = "float32"
-    """Of products of matrices in training; bfloat16 is faster where a processor has it. All else stays float32."""
+    """Precision of matrix products in training. bfloat16 is faster on processors that have it."""
 
     taught: float = 0.5
     """Weight of the teacher in the loss, in runs that have one (--teacher); the labels have the rest."""
     temperature: float = 1.0
-    """Scores of both models are divided by it before the teacher is compared with."""
+    """Divides the scores of both models before they are compared."""
 
     budget: str = ""
-    """What the model may cost in the end: mult_adds=25%, weights=1e6, widths=50%; several of them, and floors=8 or
-    round_to=4, separated by commas. A part is of the model that the run begins with. Empty: no budget."""
+    """What the model may cost in the end: mult_adds=25%, weights=1e6 or widths=50%. You can give several limits, and
+    floors=8 or round_to=4, separated by commas. Percentages are of the model the run begins with. Empty: no budget."""
     warm_up: float = 0.2
-    """To a budget: part of all steps in which the model keeps its full size, at the beginning."""
+    """With a budget: part of all steps, at the beginning, in which the model keeps its full size."""
     shrink: float = 0.3
-    """To a budget: part of all steps in which it shrinks after that; in the rest the survivors recover."""
+    """With a budget: part of all steps after that in which the model shrinks. In the rest it recovers."""
 
     strength: float = 0.0
-    """Weight of the penalty; 0 is none, and without a budget a dense run. With a budget, a number above 0 asks for a
-    penalty while the model shrinks; how strong it is, is found by itself."""
+    """Weight of the penalty; 0: no penalty. With a budget, any number above 0 adds a penalty while the model shrinks,
+    whose weight is adjusted automatically."""
     mode: Literal["loss", "gradient", "proximal"] = "loss"
-    """loss: part of the loss, and clipped with it where there is clipping, as in the paper; gradient: added when the
-    optimizer steps, after clipping; proximal: a step of its own after the optimizer's, by learning rate times
-    strength."""
+    """How the penalty acts. loss: as a part of the loss, as in the paper (clipping applies to it); gradient: added to
+    the gradient after clipping; proximal: as a separate step after the optimizer's."""
     scope: str = "recurrent"
-    """Which widths are learned. recurrent: those of the recurrent layers; all: those of vectors of words and
-    characters too; modelling: the six of the paper's question answering (modelling and output)."""
+    """Which widths may shrink. recurrent: the recurrent layers; all: embeddings too; modelling: the paper's six LSTMs
+    of question answering (modelling and output)."""
     by_cost: bool = False
-    """Weigh the penalty of a layer by the root of what goes with one component: mult-adds, in question answering
-    weights; the dearest has 1."""
+    """Weigh the penalty of each layer by the square root of what one component costs: mult-adds, or in question
+    answering weights. The most expensive layer has weight 1."""
     threshold: float = 1e-4
-    """Weights of smaller magnitude become zero after every step; in question answering those of all layers from the
-    contextual LSTM on."""
+    """Weights of smaller magnitude are set to zero after every step; in question answering only from the contextual
+    LSTM on."""
     group_threshold: float = 0.0
-    """Groups of smaller norm become zero as a whole after every step."""
+    """Groups with a smaller norm are set to zero after every step."""
     ramp: float = 0.0
-    """Epochs (in question answering steps) over which the strength rises from zero."""
+    """Epochs (in question answering: steps) over which the strength rises from zero."""
     penalised: int = 0
-    """Epochs (in question answering steps) with the whole penalty; in the rest, if there are more, the survivors
-    recover. 0: all of them. A budget has warm_up and shrink instead."""
+    """Epochs (in question answering: steps) with the whole penalty; in the rest the model recovers. 0: all of them.
+    With a budget, use warm_up and shrink instead."""
     afterwards: float = 0.0
-    """Part of the strength that stays on while they recover, to keep the model from learning by heart."""
+    """Part of the strength that remains during the recovery, against overfitting."""
     compact: int = 0
-    """Steps from one removal of the dead to the next; 0: only at the end."""
+    """Steps between removals of dead components; 0: remove them only at the end."""
 
     def __post_init__(self) -> None:
         check_at_least_one(self, "batch")
@@ -110,8 +109,8 @@ class SparseSettings:
         texts = self.budget.split(",")
         if any(text.partition("=")[0].strip() == "milliseconds" for text in texts):
             raise ConfigError(
-                "a run cannot have a budget of milliseconds: they are another number each time, and it could not be "
-                "gone on with. Give mult_adds or weights, or cut the trained model with leanrnn shrink --budget."
+                "a run cannot have a budget of milliseconds: they differ each time, so the run could not be resumed. "
+                "Give mult_adds or weights, or cut the trained model with leanrnn shrink --budget."
             )
         return leanrnn.Budget.parse(texts), leanrnn.Course(warm_up=self.warm_up, shrink=self.shrink)
 

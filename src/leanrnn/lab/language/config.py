@@ -26,67 +26,67 @@ class Config(SparseSettings):
     corpus: Corpus = "ptb"
     """ptb: ptb.train.txt and its two companions; text: files of your own; python: the documentation of Python."""
     tokens: Literal["word", "character"] = "word"
-    """What the text is cut into; Penn Treebank is always words."""
+    """Units of the text; Penn Treebank is always words."""
     vocabulary: int = 10_000
-    """Most frequent tokens that are told apart; all others are one. Penn Treebank's is its own."""
+    """Size of the vocabulary: the most frequent tokens; all others are one token. Penn Treebank has its own."""
     held_out: float = 0.05
-    """Part of your own text that is kept for validation, and as much again for the test."""
+    """Part of your own text that is used for validation, and as much again for the test."""
 
     cell: Cell = "lstm"
     """What the layers are: LSTM, GRU, RNN with tanh, or a Recurrent Highway Network."""
     depth: int = 1
-    """Of a Recurrent Highway Network: steps in depth for one in time."""
+    """Layers of one time step of a Recurrent Highway Network."""
     embedding: int = 200
-    """Numbers that stand for a word."""
+    """Width of the embedding."""
     widths: tuple[int, ...] = (200, 200)
     """Hidden units of every layer."""
     tied: bool = False
-    """The embedding is the matrix of the output too."""
+    """Use the embedding as the output matrix too."""
     init: float = 0.1
-    """Weights start uniform between minus and plus this, biases of LSTM, GRU and RNN at zero, those of the transform
-    gates of a Recurrent Highway Network at -2."""
+    """Weights start uniform between minus and plus this. Biases start at zero, those of the transform gates of a
+    Recurrent Highway Network at -2."""
     drop_word: float = 0.0
-    """Probability that a word is dropped, wherever it stands in a window."""
+    """Dropout of whole words: a dropped word is dropped everywhere in a window."""
     drop_input: float = 0.0
-    """Of a Recurrent Highway Network: that a number a layer reads is dropped, the same one in a whole window."""
+    """Recurrent Highway Network: dropout of the input of a layer, with one mask for a window."""
     drop_hidden: float = 0.0
-    """The same for the state that its gates read."""
+    """Recurrent Highway Network: dropout of the state that the gates read, with one mask for a window."""
     drop_output: float = 0.0
-    """The same for the numbers that the scores are made of; any cell may have it."""
+    """Dropout before the output layer, with one mask for a window; for any cell."""
     drop_recurrent: float = 0.0
-    """Of LSTM, GRU and RNN: that a weight from state to state is dropped, the same one in a whole window. In a sparse
-    run it begins with the epochs in which survivors recover."""
+    """LSTM, GRU and RNN: dropout of the recurrent weights, with one mask for a window. In a sparse run it starts with
+    the recovery."""
     drop_factor: float = 1.0
     """Multiplies drop_word, drop_input, drop_hidden and drop_output. The paper's sparse runs have 0.6."""
     follow: bool = False
-    """Let dropout fall with the widths: by the root of the part of units that is left."""
+    """Reduce dropout as the model shrinks: by the square root of the part of units that is left."""
 
     epochs: int = 13
     """Passes over the training text."""
     window: int = 20
-    """Tokens from one update to the next, over which gradients flow; the loss is their sum."""
+    """Tokens per update, over which gradients flow; the loss is their sum."""
     schedule: Rate = "decay"
-    """decay: constant, then times `decay` every epoch; thirds: a tenth after every third of the epochs, as the paper's
-    source does in its sparse runs; line: constant, then down to zero in a line."""
+    """Learning rate. decay: constant, then times `decay` every epoch; thirds: divided by ten after every third of the
+    epochs, as in the paper's sparse runs; line: constant, then linear to zero."""
     constant: int = 4
     """Epochs at the full learning rate."""
     decay: float = 0.5
-    """Factor of the learning rate for every epoch after those."""
+    """Factor of the learning rate for every epoch after the constant ones (schedule decay)."""
     clip: float = 5.0
-    """Largest norm of all gradients together."""
+    """Largest norm of the gradient."""
     l2: float = 0.0
-    """Weight of half the square of all parameters in the loss."""
+    """Weight decay: half the sum of squares of all parameters, times this, in the loss."""
     best: bool = False
-    """Keep the model of the epoch with the best validation perplexity (and within the budget, if there is one);
-    otherwise that of the last."""
+    """Keep the model of the epoch with the best validation perplexity (within the budget, if there is one) instead of
+    the last."""
 
     penalty: Literal["group_lasso", "l1"] = "group_lasso"
-    """What is penalised: groups as a whole, or single weights."""
+    """Penalise groups as a whole, or single weights."""
     scope: Literal["recurrent", "all"] = "recurrent"
     everywhere: bool = True
-    """The threshold is for all parameters, as in the paper's language model; otherwise for weights in groups alone."""
+    """Apply the threshold to all parameters, as in the paper's language model, not to groups alone."""
     keep_widths: tuple[int, ...] = ()
-    """Cut the model to these widths before training, by the norms of its groups; needs a run to start from."""
+    """Cut the model to these widths before training, by the norms of its groups. Needs --start."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

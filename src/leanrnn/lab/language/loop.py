@@ -113,7 +113,7 @@ def _outset(job: LanguageJob, config: Config, text: Text, rows: Tensor, per_epoc
     )
     way = f"{config.epochs} epochs of {per_epoch:,} batches"
     if job.epoch or job.window:
-        way += f"; goes on in epoch {job.epoch + 1}"
+        way += f"; continues in epoch {job.epoch + 1}"
     words = rows[:LONG_ENOUGH, :1]
     return outset(data, job.model, words, len(words), _widths(job), way)
 

@@ -31,25 +31,25 @@ class SquadConfig(SparseSettings):
     width: int = 100
     """Hidden units of every LSTM and direction, and filters of the convolution over characters."""
     keep_characters: float = 0.8
-    """The same as `keep`, for the vectors of characters."""
+    """The same as `keep`, for character embeddings."""
     question_tokens: int = 30
     """Longest question that is trained on; every one is answered."""
     context_tokens: int = 400
     """Texts are cut here in training; answers behind it are left out. Every text is read whole when answering."""
     word_count: int = 10
-    """A word that GloVe has not gets a vector of its own if it is more frequent than this."""
+    """A word that is not in GloVe has its own vector if it occurs more often than this."""
     character_count: int = 50
-    """The same for a character; all others are one."""
+    """The same for characters; all others share one vector."""
 
     steps: int = 10_000
-    """Updates."""
+    """Training steps."""
     evaluate: int = 1000
-    """Steps from one evaluation to the next."""
+    """Steps between evaluations."""
     judged: int = 0
-    """Questions of the evaluations under way, evenly taken; 0: all. The last one is always of all."""
+    """Questions, evenly sampled, in the evaluations during training; 0: all. The last evaluation always has all."""
     last_threshold: float = 0.0
-    """At the end averaged weights of smaller magnitude become zero, and components that are dead then go, as in the
-    paper. 0: those go that are dead in training, whatever is left of them in the average."""
+    """At the end, averaged weights of smaller magnitude become zero, and components that are then dead are removed, as
+    in the paper. 0: remove the components that are dead in training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

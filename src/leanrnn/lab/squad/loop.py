@@ -99,7 +99,7 @@ def _outset(job: SquadJob, config: SquadConfig, data: Squad, usable: int, device
     found = f"{usable:,} questions to train on, {len(data.dev.ids):,} to judge by; {words}"
     way = f"{config.steps:,} steps, {math.ceil(usable / config.batch):,} to read all questions"
     if job.step:
-        way += f"; goes on after step {job.step:,}"
+        way += f"; continues after step {job.step:,}"
     inputs = tuple(each.to(device) for each in example(known, 1, LONG_ENOUGH, 12))
     return outset(found, job.model, inputs, LONG_ENOUGH, job.model.widths, way)
 
