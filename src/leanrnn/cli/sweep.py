@@ -97,7 +97,7 @@ class Sweeps:
         else:
             print("\n".join(_lines(front)))
         if stopped.is_set():
-            print(f"stopped; everything is in {self.folder}. Give the same command to go on.", file=sys.stderr)
+            print(f"stopped; everything is in {self.folder}; the same command continues.", file=sys.stderr)
             return 130
         return 0
 
