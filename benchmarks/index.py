@@ -73,6 +73,7 @@ PROGRAMS = tuple(
          "ten minutes"),
         ("speed scaling", "speed.scaling", "What does a second process give in training, and what would eight give?",
          "three minutes"),
+        ("speed c", "speed.c", "How long does a frame take in a file of C, and how long in onnxruntime?", "a minute"),
         ("speed highway", "speed.highway", "How long do the steps of a recurrent highway layer take?",
          "minutes, more with --compile"),
         ("speed recurrent", "speed.recurrent", "How much faster do LSTM, GRU and RNN train with our steps?", "minutes"),

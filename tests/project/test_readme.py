@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,6 +60,8 @@ def test_blocks_run(page, tmp_path, monkeypatch, capsys):
             _compare(text, capsys.readouterr().out)
         elif language == "console":
             _run_console(text, capsys)
+        elif language == "c":
+            Path(re.match(r"/\* (\w+\.c) \*/", text)[1]).write_text(text, encoding="utf-8")
         elif language == "diff":
             _run_diff(text)
         else:
@@ -84,8 +87,11 @@ def _run_console(text: str, capsys) -> None:
         if command.startswith(NOT_RUN):
             continue
         program, *arguments = shlex.split(command)
-        assert program == "leanrnn" and main(arguments) == 0, command
-        printed = capsys.readouterr().out
+        if program == "cc" or program.startswith("./"):  # what is written in C, and what is made of it
+            printed = subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
+        else:
+            assert program == "leanrnn" and main(arguments) == 0, command
+            printed = capsys.readouterr().out
         assert not promised or printed.rstrip() == promised.rstrip(), command
 
 

@@ -122,8 +122,10 @@ def artefacts(given: Given, folder: Path, wanted: tuple[str, ...] = ()) -> Artef
 
     if unknown := set(wanted) - set(RUNTIMES):
         raise ConfigError(f"there is no runtime {unknown.pop()!r}. Choose of {', '.join(RUNTIMES)}.")
-    names = [name for name in RUNTIMES if name in wanted or not wanted]
     form = format_of(given.source)
+    names = [
+        name for name in RUNTIMES if name in wanted or (not wanted and (form is not None or RUNTIMES[name].unasked))
+    ]
     if form is not None:
         readers = [name for name, runtime in RUNTIMES.items() if name == form.runtime or runtime.reads == form.suffix]
         names = [name for name in names if name in readers]

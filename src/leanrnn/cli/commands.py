@@ -82,8 +82,9 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
              "my:net --data my:data --budget weights=50% --out x.safetensors"),
         ),
         "export": Command(
-            Export, "write a model as ONNX, or as a program of torch",
-            ("runs/text --out small.onnx", "tagger.safetensors --factory my.py:tagger --out tagger.onnx"),
+            Export, "write a model as ONNX, as a program of torch, or as C",
+            ("runs/text --out small.onnx", "tagger.safetensors --factory my.py:tagger --out tagger.onnx",
+             "runs/text --out small.c"),
         ),
         "quantize": Command(
             Quantize, "write an exported file with weights of eight bits",

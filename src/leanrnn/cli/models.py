@@ -16,13 +16,13 @@ __all__ = ["Export", "Quantize"]
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model as ONNX, for onnxruntime, OpenVINO and others, or as a program of torch. The file is run and
-    compared with the model first; if they differ, none is written."""
+    """Write a model as ONNX, for onnxruntime, OpenVINO and others, as a program of torch, or as a file of C. The file is
+    run and compared with the model first; if they differ, none is written."""
 
     source: Source
     """A run folder, or a file that leanrnn has written."""
     out: Path
-    """The file to write: .onnx, for any number of steps, or .pt2, for one number of them."""
+    """The file to write: .onnx, for any number of steps, .pt2, for one number of them, or .c, for one frame a call."""
     steps: int = 5
     """Steps of a .pt2 file of a language model."""
     opset: int = 20

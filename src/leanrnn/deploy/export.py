@@ -63,13 +63,16 @@ def export(
         leanrnn.export(small, example, "small.onnx")
         leanrnn.export(small, (words, state), "stream.onnx", outputs=["scores", "h", "c"])
         leanrnn.export(small, example, "small.pt2")  # for torch.export.load; as many steps as the example has
+        leanrnn.export(small, example, "small.c")  # and small.h: C99, one frame of one sequence a call
 
     ``example`` is an input as for :func:`discover`. A state in it becomes an input of the file, and a state that the
-    model returns an output, so that a long sequence can be fed in pieces. The file is run (with onnxruntime, or torch)
-    at lengths that were not traced and compared with the model before it appears; if it differs there is no file.
+    model returns an output, so that a long sequence can be fed in pieces. The file is run (with onnxruntime or torch,
+    or compiled) at lengths that were not traced and compared with the model before it appears; if it differs there is
+    no file.
 
     Arguments:
-        path: ends in ``.onnx``, or in ``.pt2`` for a program of torch, which runs as many steps as the example has.
+        path: ends in ``.onnx``, in ``.pt2`` for a program of torch, which runs as many steps as the example has, or in
+            ``.c`` for a file of C, which keeps the state and takes a frame a call.
         outputs: names of what comes out, in order; a ``.pt2`` file has none.
         states: parameters of the forward that are states, each with the position of the returned value that it is in
             the next call, as in ``{"state": 1}``; one left open in the example becomes an input too. If left out, what
@@ -101,7 +104,7 @@ def export(
         ):
             part = Path(folder) / target.name
             written = _Writing(form, options, model, found, part, about).written()
-            part.replace(target)
+            form.move(part, target)
     finally:
         model.train(training)
     return replace(written, path=target)
@@ -158,10 +161,8 @@ class _Writing:
         except ExportError as error:
             raise (ExportError(random) if (random := drawn(program.exported.graph_module)) else error) from error
         difference = max(difference, stream.check(run, written.outputs) if pairs else 0.0)
-        fixed = dict(program.fixed or {})
-        return Exported(
-            self.part, program.inputs, written.outputs, written.nodes, difference, pairs, fixed, program.notes
-        )
+        fixed, notes = dict(program.fixed or {}), (*program.notes, *written.notes)
+        return Exported(self.part, program.inputs, written.outputs, written.nodes, difference, pairs, fixed, notes)
 
     def _traced(self, example: Any, held: Held) -> tuple[Program, list[Variant]]:
         """The model traced, with inputs of all lengths; what the model itself cannot vary is held in the graph too."""

@@ -122,7 +122,7 @@ def quantize(
         scored, now = (evaluate(source), evaluate(part)) if evaluate else (None, None)
         speed = _timed(form.runtime, source, part, metadata, other, seconds) if seconds > 0 else ()
         size, nodes = source.stat().st_size, form.float_nodes(part)
-        part.replace(target)
+        form.move(part, target)
     return Quantized(target, size, target.stat().st_size, difference, nodes, scored, now, speed)
 
 

@@ -39,6 +39,8 @@ class Runtime:
     """Of the weights in files that are made for it."""
     in_process: bool = False
     """Whether it runs a model as it is, without a file."""
+    unasked: bool = True
+    """Whether a model is written for it that nobody asked for: a large one takes a compiler minutes."""
 
 
 def session(path: Path, threads: int | None = None) -> Any:
@@ -76,6 +78,13 @@ def _torch(path: Path, inputs: Arrays, threads: int | None) -> Call:
     return _with_threads(lambda: [each.numpy() for each in run(tensors)], threads)
 
 
+def _c(path: Path, inputs: Arrays, threads: int | None) -> Call:
+    from leanrnn.deploy.formats.c import library
+
+    run = library(path)
+    return lambda: run(list(inputs.values()))
+
+
 def _with_threads(call: Call, threads: int | None) -> Call:
     """Torch has one number of threads for all models: every call sets its own."""
     import torch
@@ -92,6 +101,7 @@ RUNTIMES = {
     "torch": Runtime(".pt2", None, _torch, in_process=True),
     "onnxruntime": Runtime(".onnx", ONNX, _onnxruntime),
     "int8": Runtime(".onnx", ONNX, _onnxruntime, bits=8),
+    "c": Runtime(".c", None, _c, unasked=False),
     "openvino": Runtime(".onnx", OPENVINO, _openvino),
 }
 """By the name on the command line; ``int8`` is onnxruntime with a file in eight bits."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leanrnn.deploy.formats.base import Format, Options, Runner, Written
+from leanrnn.deploy.formats.c import C
 from leanrnn.deploy.formats.onnx import Onnx
 from leanrnn.deploy.formats.pt2 import TorchProgram
 from leanrnn.errors import ExportError
@@ -23,7 +24,7 @@ __all__ = [
     "runner_of",
 ]
 
-FORMATS: dict[str, Format] = {each.suffix: each for each in (Onnx(), TorchProgram())}
+FORMATS: dict[str, Format] = {each.suffix: each for each in (Onnx(), TorchProgram(), C())}
 """By what a file's name ends in."""
 
 

@@ -39,6 +39,8 @@ class Written:
     """Their names."""
     nodes: int
     """Of its graph."""
+    notes: tuple[str, ...] = ()
+    """What else has to be known to use it."""
 
 
 class Format(ABC):
@@ -74,6 +76,10 @@ class Format(ABC):
     @abstractmethod
     def runner(self, path: Path) -> Runner:
         """Read a file back, ready to run."""
+
+    def move(self, part: Path, target: Path) -> None:
+        """Put a file that is right in its place, with what belongs to it."""
+        part.replace(target)
 
     @abstractmethod
     def stored(self, path: Path) -> str:
