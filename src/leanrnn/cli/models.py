@@ -16,8 +16,8 @@ __all__ = ["Export", "Quantize"]
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model as ONNX, for onnxruntime, OpenVINO and others, as a program of torch, or as a file of C. The file is
-    run and compared with the model first; if they differ, none is written."""
+    """Write a model as ONNX, for onnxruntime, OpenVINO and others, as a program of torch, or as a file of C. The file
+    is run and compared with the model first; if they differ, none is written."""
 
     source: Source
     """A run folder, or a file that leanrnn has written."""
