@@ -153,12 +153,15 @@ def test_a_callback_is_copied_as_it_was_made():
 
 def test_the_best_so_far_is_forgotten():
     class Checkpoint:
-        best_k_models, best_model_score, best_model_path, kth_best_model_path = {"a": 1}, 1, "a", "a"
+        monitor, best_k_models, best_model_score, best_model_path, kth_best_model_path = "loss", {"a": 1}, 1, "a", "a"
 
     class Stopping:
         best_score, wait_count, mode = torch.tensor(1.0), 3, "max"
 
-    checkpoint, stopping = Checkpoint(), Stopping()
-    forget_best([checkpoint, stopping, object()])
+    checkpoint, stopping, latest = Checkpoint(), Stopping(), Checkpoint()
+    latest.monitor = None  # it keeps the last one, and removes the one before
+    latest.best_k_models = {}
+    forget_best([checkpoint, stopping, latest, object()])
+    assert latest.best_model_path == "a"
     assert (checkpoint.best_k_models, checkpoint.best_model_path) == ({}, "")
     assert stopping.best_score == -float("inf") and stopping.wait_count == 0

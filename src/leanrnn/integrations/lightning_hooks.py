@@ -136,7 +136,7 @@ def forget_best(callbacks: Iterable[Any]) -> None:
     forget_best(trainer.callbacks)
     """
     for callback in callbacks:
-        if hasattr(callback, "best_k_models"):  # ModelCheckpoint; the files stay
+        if getattr(callback, "monitor", None) and hasattr(callback, "best_k_models"):  # ModelCheckpoint; the files stay
             callback.best_k_models.clear()
             callback.best_model_score, callback.best_model_path, callback.kth_best_model_path = None, "", ""
         elif hasattr(callback, "best_score") and hasattr(callback, "wait_count"):  # EarlyStopping
