@@ -6,6 +6,7 @@ python -m tools.site --gather    # only build/docs, the pages it is made of
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -90,9 +91,19 @@ def gather() -> None:
 
 
 def examples() -> str:
-    """The programs in examples/, whole."""
+    """The notebooks and programs in examples/, whole."""
     texts = [(path.stem, path.read_text()) for path in sorted((ROOT / "examples").glob("*.py"))]
-    return "# Examples\n" + "".join(f"\n## {name} {{ #{name} }}\n```python\n{text}```\n" for name, text in texts)
+    notebooks = "".join(f"\n{notebook(path)}\n" for path in sorted((ROOT / "examples").glob("*.ipynb")))
+    return f"# Examples\n{notebooks}" + "".join(
+        f"\n## {name} {{ #{name} }}\n```python\n{text}```\n" for name, text in texts
+    )
+
+
+def notebook(path: Path) -> str:
+    """The cells of a notebook as a chapter."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text())["cells"]]
+    parts = (f"```python\n{text}\n```" if kind == "code" else text.replace("# ", "## ", 1) for kind, text in cells)
+    return "\n\n".join(parts)
 
 
 def reference() -> str:

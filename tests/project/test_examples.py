@@ -1,5 +1,8 @@
 """The examples run, on less data and for a shorter time than a reader would let them."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -42,3 +45,13 @@ def test_tags_are_what_the_text_had():
     model = lambda words: torch.nn.functional.one_hot(words % 8, 8).float()  # noqa: E731
     numbers = {"the": 1, "list": 4, "end": 5}
     assert tagger.restored(model, numbers, "the list end") == "The list. End."
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb")), ids=lambda p: p.stem)
+def test_notebook(path, capsys):
+    cells = json.loads(path.read_text())["cells"]
+    names = {"__name__": "notebook"}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["small"].rnn.hidden_size < 32 and "width" in capsys.readouterr().out
