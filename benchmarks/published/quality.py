@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,17 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from benchmarks.common import table
-from benchmarks.published.speech import Floats, Speech, language, utterances
+from benchmarks.published.speech import PARTIALS, Floats, Speech, language, utterances
 
 FEWEST = 3  # utterances of a set that is judged
+FIRST = "original"
+MODELS = {
+    FIRST: "the original",
+    "ours_cut": "ours, cut to a budget",
+    "even_cut": "cut evenly",
+    "ours": "ours, then trained",
+    "even": "cut evenly, then trained as long",
+}
 KINDS = {"speakers": "new speakers", "sentences": "new sentences of speakers heard in training"}
 Embed = Callable[[Tensor], Tensor]
 Pairs = NDArray[np.bool_]
@@ -30,19 +40,23 @@ def counted(speech: Speech) -> dict[str, Any]:
     """How much speech there is of each kind."""
     minutes = sum(len(mels[0]) for mels in speech.train.values()) / 6000  # 100 frames a second
     found: dict[str, Any] = {"train": {"sets": len(speech.train), "minutes": round(minutes, 1)}}
-    for kind in KINDS:
+    for kind in ("tuning", *KINDS):
         sets = judged(speech, kind)
         found[kind] = {"sets": len(sets), "utterances": sum(map(len, sets.values())), "names": list(sets)}
     return found
 
 
-def judge(model: Embed, original: Embed, sets: dict[str, Floats]) -> dict[str, float]:
-    """How near its embeddings are to the original's, and how well they tell speakers apart."""
+def said(model: Embed, sets: dict[str, Floats]) -> Tensor:
+    """The embeddings of all readings."""
+    return model(torch.from_numpy(np.concatenate(list(sets.values()))).flatten(0, 1))
+
+
+def judge(mine: Tensor, theirs: Tensor, sets: dict[str, Floats]) -> dict[str, float]:
+    """How near a model's embeddings are to the original's, and how well they tell speakers apart; both from
+    :func:`said`."""
     owners = np.repeat(list(sets), [len(each) for each in sets.values()])
-    readings = torch.from_numpy(np.concatenate(list(sets.values())))
-    mine, theirs = (embed(readings.flatten(0, 1)) for embed in (model, original))
     near = (mine * theirs).sum(1)
-    voices = normalize(mine.view(*readings.shape[:2], -1).mean(1)).double()
+    voices = normalize(mine.view(len(owners), PARTIALS, -1).mean(1)).double()
     scores = (voices @ voices.T).numpy()
     same, different = pairs(owners)
     nearest = (scores - 3 * np.eye(len(scores))).argmax(1)
@@ -73,37 +87,50 @@ def equal_error(same: NDArray[np.float64], different: NDArray[np.float64]) -> fl
 
 def tables(result: dict[str, Any]) -> str:
     """What stands between the marks of the page."""
-    models = result["models"]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    parts = [_size_and_speed(result, models)]
+    parts = [_size_and_speed(result)]
     for kind, title in KINDS.items():
         amount = result["speech"]["sets"][kind]
         parts.append(f"### Quality, {title}: {amount['utterances']} utterances of {amount['sets']} sets")
-        parts.append(_quality(result["quality"][kind], models))
+        parts.append(_quality(result["quality"][kind]))
+    rates = ", ".join(f"{rate:g} ({MODELS[name]})" for name, rate in result["rates"].items())
+    seeds = len(result["seeds"])
+    parts.append(
+        f"{seeds} seed{'s' * (seeds > 1)}, {result['steps']} steps. Learning rates: {rates}"
+        + (", chosen as above." if result["tuned"] else "; the search for them has not ended.")
+    )
     return "\n\n".join([*parts, f"Versions: {versions}; Python {result['environment']['python']}."])
 
 
-def _size_and_speed(result: dict[str, Any], models: dict[str, str]) -> str:
-    """The original and the two small models to choose from; in brackets how many times smaller or faster."""
-    names, sizes, speeds = ("original", "lean", "even_trained"), result["sizes"], result.get("speed", {})
+def _size_and_speed(result: dict[str, Any]) -> str:
+    """The original and the two small models; in brackets how many times smaller or faster."""
+    names, speeds = (FIRST, "ours", "even"), result.get("speed", {})
+    sizes = {name: result["sizes"][name][0] for name in names}
     rows = [["units in the three layers", *(", ".join(map(str, sizes[name]["widths"])) for name in names)]]
-    for key, title in (("weights", "weights"), ("mult_adds", "mult-adds a frame"), ("bytes", "bytes of the file")):
+    for key, title in (("weights", "weights"), ("mult_adds", "mult-adds a frame")):
         large, *small = (sizes[name][key] for name in names)
         rows.append([title, f"{large:,}", *(f"{each:,} ({large / each:.2f})" for each in small)])
     for title, times in speeds.items():
         large = times["milliseconds_of_the_original"]
         small = ["{:.1f} ({:.2f})".format(large / (ratio := times[name]["median"]), ratio) for name in names[1:]]
         rows.append([f"ms for {title}", f"{large:.1f}", *small])
-    return "### Size and speed\n\n" + table(["", *(models[name] for name in names)], rows)
+    return "### Size and speed, first seed\n\n" + table(["", *(MODELS[name] for name in names)], rows)
 
 
-def _quality(found: dict[str, Any], models: dict[str, str]) -> str:
+def _quality(found: dict[str, list[dict[str, float]]]) -> str:
     head = ["", "cosine to the original", "lowest 5 %", "equal error rate", "nearest is of the same set"]
     rows = []
-    for name, title in models.items():
-        q = found[name]
-        cosines = [f"{q['cosine']:.3f}", f"{q['cosine_lowest_twentieth']:.3f}"]
-        shares = [f"{100 * q[key]:.1f} %" for key in ("equal_error_rate", "nearest_of_same_set")]
+    for name, title in MODELS.items():
+        told = partial(mean_and_spread, found[name])
+        cosines = [told("cosine", 1, 3), told("cosine_lowest_twentieth", 1, 3)]
+        shares = [f"{told(key, 100, 1)} %" for key in ("equal_error_rate", "nearest_of_same_set")]
         rows.append([title, *cosines, *shares])
-    other = found["original"]["cosine_of_two_speakers"]
+    other = found[FIRST][0]["cosine_of_two_speakers"]
     return f"{table(head, rows)}\n\nTwo different speakers have a cosine of {other:.2f} in the mean, in the original."
+
+
+def mean_and_spread(found: list[dict[str, float]], key: str, times: float, digits: int) -> str:
+    """Of several seeds the mean and the standard deviation: ``mean_and_spread([{"a": 1.0}], "a", 100, 1)``."""
+    values = [times * each[key] for each in found]
+    mean = f"{statistics.mean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.{digits}f}"

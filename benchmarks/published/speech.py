@@ -50,9 +50,11 @@ SPEEDS = (0.9, 1.1)  # a training set is also played slower and faster, which ma
 
 
 class Speech(NamedTuple):
-    """Mel spectrograms (frames, channels) by set: to learn from, then two kinds of what was never heard."""
+    """Mel spectrograms (frames, channels) by set: to learn from, to choose settings by, and two kinds to judge by. Of
+    what is judged nothing was heard in training, and no speaker of one kind is in another but for ``sentences``."""
 
     train: dict[str, list[Floats]]
+    tuning: dict[str, Floats]
     sentences: dict[str, Floats]
     speakers: dict[str, Floats]
 
@@ -106,6 +108,13 @@ def held_out(names: Iterable[str]) -> set[str]:
     return {name for name in names if language(name) in languages[1::3]}
 
 
+def for_tuning(names: Iterable[str]) -> set[str]:
+    """Of the sets that are not held out, every fourth language: speakers that settings are chosen by."""
+    names = list(names)
+    languages = sorted({language(name) for name in names})
+    return {name for name in names if language(name) in languages[2::4]}
+
+
 def waveform(paths: list[Path]) -> Floats:
     """The recordings of a set one after the other, silences cut, in the encoder's own way."""
     from resemblyzer import preprocess_wav
@@ -147,10 +156,14 @@ def read(folder: Path) -> Speech:
         np.savez(cache, **arrays)
     with np.load(cache) as stored:
         arrays = {name: stored[name] for name in stored.files}
-    speech = Speech({}, {}, {})
+    speech = Speech({}, {}, {}, {})
+    tuning = for_tuning({key.split("|")[1] for key in arrays if key.startswith("train|")})
     for key, mel in arrays.items():
-        kind, name, _ = key.split("|")
-        if kind == "train":
+        kind, name, speed = key.split("|")
+        if name in tuning:
+            if (kind, speed) == ("train", "1.0"):
+                speech.tuning[name] = mel
+        elif kind == "train":
             speech.train.setdefault(name, []).append(mel)
         else:
             getattr(speech, kind)[name] = mel

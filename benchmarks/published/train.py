@@ -1,21 +1,22 @@
 """A published model made smaller: Resemblyzer's voice encoder, three LSTM layers of 256 units with their real weights.
 
 make published                                        # all of it, in an environment of its own
+python -m benchmarks published train FOLDER --now     # with the runs that are there, no more
 python -m benchmarks published train FOLDER --time    # only the timing, of the files an earlier run left in FOLDER
 python -m benchmarks published train FOLDER --table   # only the tables of docs/a-published-model.md
 
-FOLDER has the speech (see `published speech`). The small model learns the original's own embeddings: no labels are
-needed. Beside it stand models cut to the same widths, or to equal ones, by size of the norms, and trained as long.
+FOLDER has the speech (see `published speech`). The small models learn the original's own embeddings: no labels are
+needed. One was cut to a budget with `leanrnn.refit`, the other evenly, by the size of the norms. A run that ended in
+the middle goes on with the runs that are missing; remove FOLDER/runs.json to begin anew.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,11 +24,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from torch.optim import Optimizer
 
 import leanrnn
 from benchmarks.common import DOCS, RESULTS, between_marks, spread, write
-from benchmarks.published.quality import KINDS, counted, judge, judged, tables
+from benchmarks.published.quality import FIRST, KINDS, MODELS, counted, judge, judged, said, tables
 from benchmarks.published.speech import FRAMES, Speech, packages, pool, read
 from leanrnn.deploy import in_turns
 from leanrnn.groups import count_weights
@@ -36,24 +36,15 @@ PAGE = DOCS / "a-published-model.md"
 PACKAGES = ("Resemblyzer", "librosa", "torch", "numpy", "scipy")
 POOL = 8_000  # readings to learn from
 BATCH = 16
-RATE = 1e-3  # of Adam; in recovery it goes down to zero in a line
-STRENGTH = 5e-4
-CUT = 1.0  # norm under which a group is taken for dead; Adam makes weights flicker around zero
-GOAL = 0.5  # of the original's mult-adds is small enough
-PENALISED, RECOVERY = 3000, 1500  # steps, of the former at most
-SHORT = slice(FRAMES // 4, -FRAMES // 4)  # of a reading, for the steps under the penalty: half of it, for half the time
+BUDGET = leanrnn.Budget(mult_adds="50%")
+FITTED = 24  # batches that the cut model is fitted to
+STEPS = 300
+RATE = 1e-3  # of Adam, to begin the search with; in training it goes down to zero in a line
+SEEDS = (1, 2, 3)
 CHANNELS = 40  # of a frame
 HEARD = 20  # frames from one embedding to learn to the next
-EVERY = 50  # steps from one compaction to the next
 ROUNDS = 100  # of timing
-FIRST = "original"
-MODELS = {
-    FIRST: "the original",
-    "lean": "trained smaller",
-    "cut": "cut to the same widths",
-    "cut_trained": "cut to the same widths, then trained as long",
-    "even_trained": "cut evenly, then trained as long",
-}
+CUTS = {"ours": "ours_cut", "even": "even_cut"}  # a model that is trained, and what it is before
 
 
 class Lesson(NamedTuple):
@@ -97,99 +88,123 @@ def lesson(mels: Tensor) -> Lesson:
     return Lesson(mels, torch.cat([followed(original, part) for part in torch.split(mels, 64)]))
 
 
-def train(model: nn.Module, optimizer: Optimizer, data: Iterator[Lesson], after: Callable[[int, float], bool]) -> float:
-    """An ordinary loop, whose loss is one less the cosine to the original's embeddings; the seconds it took.
+def cut(arm: str, data: Lesson, seed: int) -> nn.Module:
+    """The original at half of its mult-adds: ours, or all layers by the same factor by the size of the norms."""
+    model, example = encoder(), data.mels[:2, :20]
+    groups = leanrnn.discover(model, example)
+    if arm == "ours":
+        batches = [batch.mels for batch in data.batches(FITTED, seed=100 + seed)]
+        return leanrnn.refit(model, groups, batches, budget=BUDGET, output=followed)
+    limits = BUDGET.limits(groups)
+    widths = (dict.fromkeys(groups.names, width) for width in range(max(groups.widths.values()), 0, -1))
+    return leanrnn.shrink(model, groups, keep_widths=next(w for w in widths if limits.hold(w)))
 
-    After every so many steps ``after`` may say that it is enough.
-    """
-    start = time.perf_counter()
-    for step, (mels, wanted) in enumerate(data, start=1):
+
+def train(model: nn.Module, data: Iterator[Lesson], rate: float) -> float:
+    """An ordinary loop, whose loss is one less the cosine to the original's embeddings; seconds of the processor."""
+    optimizer, start = torch.optim.Adam(model.train().parameters(), lr=rate), time.process_time()
+    slower = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / STEPS)
+    for mels, wanted in data:
         loss = 1 - (followed(model, mels) * wanted).sum(-1).mean()  # embeddings have length one
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        optimizer.zero_grad()
-        if step % EVERY == 0 and after(step, float(loss)):
-            break
-    return time.perf_counter() - start
+        slower.step()
+    model.eval()
+    return time.process_time() - start
 
 
-def lean(short: Lesson, whole: Lesson) -> tuple[nn.Module, dict[str, Any]]:
-    """Under the penalty, with compaction; then the survivors recover. The widths are what training left."""
-    model = encoder().train()
-    groups = leanrnn.discover(model, short.mels[:2, :20])
-    print(groups, flush=True)
-    optimizer, dead = torch.optim.Adam(model.parameters(), lr=RATE), leanrnn.GroupThreshold(CUT)
-    sparsifier = leanrnn.Sparsifier(groups, strength=STRENGTH, threshold=dead).attach(optimizer)
-    widths, goal = [], GOAL * mult_adds(model)
+class Runs:
+    """The runs of a folder: which there are, with what came out on the speech for tuning, and their models."""
 
-    def compact(step: int, loss: float) -> bool:
-        sparsifier.compact()
-        widths.append(list(groups.widths.values()))
-        print(f"  step {step:4}: {loss:.3f} from the original, widths {widths[-1]}", flush=True)
-        return mult_adds(model) <= goal
+    def __init__(self, folder: Path, speech: Speech) -> None:
+        self.folder, self.file = folder, folder / "runs.json"
+        self.done: list[dict[str, Any]] = json.loads(self.file.read_text()) if self.file.exists() else []
+        self.sets = {name: each[:10] for name, each in judged(speech, "tuning").items()}
+        self.speech = speech
 
-    seconds = train(model, optimizer, short.batches(PENALISED, seed=1), compact)
-    sparsifier.detach()
-    small = leanrnn.shrink(model, groups)
-    return small, {"widths": widths, "seconds": [seconds, recover(small, whole, RECOVERY)]}
+    @cached_property
+    def data(self) -> Lesson:
+        """What is learned."""
+        return lesson(torch.from_numpy(pool(self.speech.train, POOL, seed=0)))
+
+    @cached_property
+    def wanted(self) -> Tensor:
+        """What the original says of the speech for tuning."""
+        return said(partial(embed, encoder()), self.sets)
+
+    def get(self, arm: str, rate: float, seed: int) -> dict[str, Any]:
+        """A run; done if it is missing."""
+        key = {"arm": arm, "rate": rate, "seed": seed}
+        for run in self.done:
+            if key.items() <= run.items():
+                return run
+        torch.manual_seed(seed)
+        if not (file := self.path(CUTS[arm], 0, seed)).exists():
+            leanrnn.save(cut(arm, self.data, seed), file)
+        small = leanrnn.load(file, encoder)
+        seconds = train(small, self.data.batches(STEPS, seed=seed), rate)
+        leanrnn.save(small, self.path(arm, rate, seed))
+        found = judge(said(partial(embed, small), self.sets), self.wanted, self.sets)
+        run = key | {"cosine": found["cosine"], "equal_error_rate": found["equal_error_rate"], "seconds": seconds}
+        print(run, flush=True)
+        self.done.append(run)
+        self.file.write_text(json.dumps(self.done, indent=1))
+        return run
+
+    def missing(self, arm: str) -> float | None:
+        """The next learning rate to try with the first seed, by factors of two, until the best cosine has a worse one
+        on either side."""
+        found = self._tried(arm)
+        for rate in (RATE, 2 * RATE):
+            if rate not in found:
+                return rate
+        best = self.best(arm)
+        return best * 2 if best == max(found) else best / 2 if best == min(found) else None
+
+    def best(self, arm: str) -> float:
+        """The learning rate of the best cosine so far."""
+        found = self._tried(arm)
+        return max(found, key=lambda rate: found[rate])
+
+    def _tried(self, arm: str) -> dict[float, float]:
+        return {run["rate"]: run["cosine"] for run in self.done if run["arm"] == arm and run["seed"] == SEEDS[0]}
+
+    def finish(self) -> None:
+        """All that is missing."""
+        for arm in CUTS:
+            while (rate := self.missing(arm)) is not None:
+                self.get(arm, rate, SEEDS[0])
+        for seed in SEEDS:
+            for arm in CUTS:
+                self.get(arm, self.best(arm), seed)
+
+    def seeds(self) -> list[int]:
+        """The seeds that all arms ran with, at their best learning rates."""
+        there = {(run["arm"], run["rate"], run["seed"]) for run in self.done}
+        return [seed for seed in SEEDS if all((arm, self.best(arm), seed) in there for arm in CUTS)]
+
+    def path(self, name: str, rate: float, seed: int) -> Path:
+        """Where a model is kept."""
+        return self.folder / f"{name}-{rate:g}-{seed}.safetensors"
+
+    def models(self) -> dict[str, list[nn.Module]]:
+        """All that are judged: what was trained with every seed, and what it was before with the first."""
+        files = {before: [self.path(before, 0, SEEDS[0])] for before in CUTS.values()}
+        files |= {arm: [self.path(arm, self.best(arm), seed) for seed in self.seeds()] for arm in CUTS}
+        found = {name: [leanrnn.load(file, encoder).eval() for file in each] for name, each in files.items()}
+        return {name: found.get(name) or [encoder()] for name in MODELS}
 
 
-def recover(model: nn.Module, data: Lesson, steps: int) -> float:
-    """Training without a penalty; the seconds it took."""
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=RATE)
-
-    def slower(step: int, loss: float) -> bool:
-        optimizer.param_groups[0]["lr"] = RATE * (1 - step / steps)
-        print(f"  step {step:4}: {loss:.3f} from the original", flush=True)
-        return False
-
-    return train(model, optimizer, data.batches(steps, seed=2), slower)
-
-
-def cut(widths: dict[str, int], example: Tensor) -> nn.Module:
-    """The original at these widths: the components of largest norm, and no training."""
-    model = encoder()
-    return leanrnn.shrink(model, leanrnn.discover(model, example), keep_widths=widths).eval()
-
-
-def even(widths: dict[str, int]) -> dict[str, int]:
-    """The same width for all layers, at about as many mult-adds."""
-    first, second, third = widths.values()
-    wanted = first * (CHANNELS + first) + second * (first + second) + third * (second + third)
-    width = round((-CHANNELS + math.sqrt(CHANNELS**2 + 20 * wanted)) / 10)  # of 5 w² + CHANNELS w = wanted
-    return dict.fromkeys(widths, width)
-
-
-def learn(folder: Path) -> dict[str, Any]:
-    """All models, left in the folder, and how the training went."""
-    torch.manual_seed(0)
-    whole = lesson(torch.from_numpy(pool(read(folder).train, POOL, seed=0)))
-    short = lesson(whole.mels[:, SHORT].contiguous())
-    models: dict[str, nn.Module] = {FIRST: encoder()}
-    models["lean"], story = lean(short, whole)
-    widths = leanrnn.discover(models["lean"], whole.mels[:2, :20]).widths
-    models["cut"], models["cut_trained"] = (cut(widths, whole.mels[:2, :20]) for _ in range(2))
-    models["even_trained"] = cut(even(widths), whole.mels[:2, :20])
-    steps = EVERY * len(story["widths"]) + RECOVERY
-    story["seconds_of_the_others"] = [recover(models[name], whole, steps) for name in ("cut_trained", "even_trained")]
-    for name, model in models.items():
-        leanrnn.save(model, folder / f"{name}.safetensors")
-    return {"readings": POOL, "last_widths": widths, "training": story}
-
-
-def load(folder: Path) -> dict[str, nn.Module]:
-    """The models an earlier run left."""
-    return {name: leanrnn.load(folder / f"{name}.safetensors", encoder).eval() for name in MODELS}
-
-
-def compare(models: dict[str, nn.Module], speech: Speech) -> dict[str, Any]:
+def compare(models: dict[str, list[nn.Module]], speech: Speech) -> dict[str, Any]:
     """The quality of all models, on both kinds of speech they never heard."""
-    embeds, sets = (
-        {name: partial(embed, model) for name, model in models.items()},
-        {k: judged(speech, k) for k in KINDS},
-    )
-    return {k: {name: judge(own, embeds[FIRST], sets[k]) for name, own in embeds.items()} for k in KINDS}
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        sets = judged(speech, kind)
+        says = {name: [said(partial(embed, m), sets) for m in each] for name, each in models.items()}
+        found[kind] = {name: [judge(own, says[FIRST][0], sets) for own in each] for name, each in says.items()}
+    return found
 
 
 def mult_adds(model: nn.Module) -> int:
@@ -197,15 +212,10 @@ def mult_adds(model: nn.Module) -> int:
     return sum(p.numel() for name, p in model.named_parameters() if name.startswith("lstm.weight"))
 
 
-def sizes(model: nn.Module, path: Path) -> dict[str, Any]:
-    """Widths of the layers, weights, mult-adds of a frame, bytes of the file."""
+def sizes(model: nn.Module) -> dict[str, Any]:
+    """Widths of the layers, weights, mult-adds of a frame."""
     widths = [p.shape[1] for name, p in model.named_parameters() if "weight_hh" in name]
-    return {
-        "widths": widths,
-        "weights": count_weights(model),
-        "mult_adds": mult_adds(model),
-        "bytes": path.stat().st_size,
-    }
+    return {"widths": widths, "weights": count_weights(model), "mult_adds": mult_adds(model)}
 
 
 def clock(models: dict[str, nn.Module], rounds: int) -> dict[str, Any]:
@@ -222,32 +232,46 @@ def clock(models: dict[str, nn.Module], rounds: int) -> dict[str, Any]:
     return found
 
 
-def everything(folder: Path) -> dict[str, Any]:
+def everything(folder: Path, now: bool) -> dict[str, Any]:
     """Models, sizes and quality; speed is measured apart, when nothing else runs."""
     speech = read(folder)
-    story, models = learn(folder), load(folder)
+    runs = Runs(folder, speech)
+    if not now:
+        runs.finish()
+    models = runs.models()
     return {
-        "models": MODELS,
         "versions": {"leanrnn": leanrnn.__version__, **{name: metadata.version(name) for name in PACKAGES}},
         "speech": {"packages": packages(folder), "sets": counted(speech)},
-        **story,
-        "sizes": {name: sizes(model, folder / f"{name}.safetensors") for name, model in models.items()},
+        "readings": POOL,
+        "steps": STEPS,
+        "rates": {arm: runs.best(arm) for arm in CUTS},
+        "tuned": all(runs.missing(arm) is None for arm in CUTS),
+        "seeds": runs.seeds(),
+        "runs": runs.done,
+        "sizes": {name: [sizes(model) for model in models[name]] for name in (FIRST, *CUTS)},
         "quality": compare(models, speech),
     }
 
 
-def main(parser: ArgumentParser, words: list[str]) -> None:
+def timed(folder: Path) -> dict[str, nn.Module]:
+    """The original and the trained models of the first seed."""
+    models = Runs(folder, read(folder)).models()
+    return {name: models[name][0] for name in (FIRST, *CUTS)}
+
+
+def main(parser: ArgumentParser, words: Sequence[str]) -> None:
     """Learn, judge, measure, write."""
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--now", action="store_true", help="judge the runs that are there, and measure no time")
     parser.add_argument("--time", action="store_true", help="only measure speed again")
     parser.add_argument("--table", action="store_true", help="only write the tables again")
     parser.add_argument("--out", type=Path, default=RESULTS / "published.json")
     options = parser.parse_args(words)
     torch.set_num_threads(1)
     if not options.time and not options.table:
-        write(options.out, everything(options.folder))
+        write(options.out, everything(options.folder, options.now))
     result = json.loads(options.out.read_text())
-    if not options.table:
-        result["speed"] = clock(load(options.folder), ROUNDS)
+    if not options.table and not options.now:
+        result["speed"] = clock(timed(options.folder), ROUNDS)
         write(options.out, result)
     PAGE.write_text(between_marks(PAGE.read_text(), tables(result)))

@@ -123,6 +123,21 @@ def test_no_language_is_both_learned_and_held_out():
     assert tongues == {"ca"} and new == {name for name in names if name.endswith("-ca")}
 
 
+def test_speakers_for_tuning_are_neither_learned_nor_judged(tmp_path):
+    names = [f"klettres-{tongue}" for tongue in ("ar", "bg", "ca", "da", "de")]
+    assert speech.for_tuning(names) == {"klettres-ca"}
+    mel = np.zeros((4, 2), np.float32)
+    keys = [
+        f"{kind}|{name}|{speed}" for name in names for kind, speed in (("train", 1.0), ("train", 0.9), ("sentences", 1))
+    ]
+    np.savez(tmp_path / "mels.npz", **{key: mel for key in [*keys, "speakers|klettres-fr|1"]})
+    found = speech.read(tmp_path)
+    assert list(found.tuning) == ["klettres-ca"] and list(found.speakers) == ["klettres-fr"]
+    assert (
+        set(found.train) == set(found.sentences) == {*names} - {"klettres-ca"} and len(found.train["klettres-ar"]) == 2
+    )
+
+
 def test_utterances_share_no_sound():
     mel = np.arange(1200, dtype=np.float32)[:, None].repeat(2, 1)
     found = speech.utterances(mel)
@@ -147,11 +162,17 @@ def test_a_model_is_judged_as_near_as_it_is():
         found = torch.tanh(readings.mean(1) - 0.5) @ mix
         return torch.nn.functional.normalize(found + noise * torch.randn_like(found), dim=1)
 
-    itself = quality.judge(embed, embed, sets)
+    wanted = quality.said(embed, sets)
+    itself = quality.judge(wanted, wanted, sets)
     assert (
         itself["cosine"] == pytest.approx(1) and itself["equal_error_rate"] == 0 and itself["nearest_of_same_set"] == 1
     )
-    assert quality.judge(lambda x: embed(x, 1.0), embed, sets)["cosine"] < 0.9
+    assert quality.judge(quality.said(lambda x: embed(x, 1.0), sets), wanted, sets)["cosine"] < 0.9
+
+
+def test_seeds_are_told_as_mean_and_deviation():
+    told = quality.mean_and_spread
+    assert told([{"a": 0.5}], "a", 1, 3) == "0.500" and told([{"a": 0.01}, {"a": 0.03}], "a", 100, 1) == "2.0 ± 1.4"
 
 
 def test_page_of_the_published_model_has_the_tables_of_the_result():
