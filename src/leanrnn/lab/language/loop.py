@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,28 +17,20 @@ from torch.nn.functional import cross_entropy
 
 import leanrnn
 from leanrnn.errors import ConfigError
-from leanrnn.groups import count_weights
 from leanrnn.lab.average import update_
 from leanrnn.lab.events import Epoch, Interval
-from leanrnn.lab.job import judging
 from leanrnn.lab.language.config import Config
+from leanrnn.lab.language.ends import BEST, finish, first_scores, told_outset, widths_of
 from leanrnn.lab.language.job import LanguageJob, begun, resumed, save, teacher_from
-from leanrnn.lab.language.model import LanguageModel, detached, drops, load_language_model
+from leanrnn.lab.language.model import detached, drops
 from leanrnn.lab.language.perplexity import perplexity
 from leanrnn.lab.language.text import Text, check_long_enough, streams, windows
-from leanrnn.lab.notes import noted
-from leanrnn.lab.outset import outset
 from leanrnn.lab.precision import products
 from leanrnn.lab.ranks import ALONE, Ranks
 from leanrnn.lab.runs import Run
 from leanrnn.layers import quick
 
-__all__ = ["LONG_ENOUGH", "train"]
-
-LONG_ENOUGH = 3
-"""Words of a sequence that tells what a word costs."""
-BEST = "best.safetensors"
-"""The model of the best epoch so far, where it is that one that counts."""
+__all__ = ["train"]
 
 
 def train(
@@ -70,9 +61,9 @@ def train(
     per_epoch = (len(rows) - 1) // config.window
     asked = teacher_from(teacher, text, there) if teacher else None  # first: a new model draws random numbers
     job = resumed(config, run, per_epoch, there, ranks) or begun(config, text, per_epoch, start, there)
-    job.teacher, job.notes, job.scores = asked, run.notes, lambda model: _scores(model, rows, config)
+    job.teacher, job.notes, job.scores = asked, run.notes, lambda model: first_scores(model, rows, config)
     job.ranks = ranks
-    told(_outset(job, config, text, rows, per_epoch))
+    told(told_outset(job, config, text, rows, per_epoch))
     last = time.monotonic()
     while job.epoch < config.epochs:
         for interval in _epoch(job, config, rows, per_epoch):
@@ -103,19 +94,7 @@ def train(
         yield event
         if ranks.any(stopped())[0]:
             return
-    run.write("result.json", _finish(job, config, text, run))
-
-
-def _outset(job: LanguageJob, config: Config, text: Text, rows: Tensor, per_epoch: int) -> list[str]:
-    data = (
-        f"{len(text.train):,} {config.tokens}s to train on, {len(text.valid):,} to validate, {len(text.test):,} to "
-        f"test; {len(text.words):,} different"
-    )
-    way = f"{config.epochs} epochs of {per_epoch:,} batches"
-    if job.epoch or job.window:
-        way += f"; continues in epoch {job.epoch + 1}"
-    words = rows[:LONG_ENOUGH, :1]
-    return outset(data, job.model, words, len(words), _widths(job), way)
+    run.write("result.json", finish(job, config, text, run))
 
 
 def _epoch(job: LanguageJob, config: Config, rows: Tensor, per_epoch: int) -> Iterator[Interval | None]:
@@ -192,13 +171,6 @@ def _recover(job: LanguageJob, config: Config) -> None:
         job.sparsifier = None
 
 
-def _scores(model: LanguageModel, rows: Tensor, config: Config) -> Tensor:
-    """Of the first window, without dropout."""
-    with judging(model):
-        scores: Tensor = model(rows[: config.window])[0]
-    return scores
-
-
 def _interval(job: LanguageJob, config: Config, per_epoch: int, losses: list[float]) -> Interval:
     step = job.epoch * per_epoch + job.window
     tally = job.tally(config, losses, step)
@@ -208,8 +180,8 @@ def _interval(job: LanguageJob, config: Config, per_epoch: int, losses: list[flo
         loss=tally.loss / config.window,
         penalty=tally.penalty,
         strength=tally.strength,
-        widths=_widths(job),
-        alive=tally.alive or _widths(job),
+        widths=widths_of(job),
+        alive=tally.alive or widths_of(job),
         **tally.towards,
         tokens_per_second=len(losses) * config.window * config.batch / tally.seconds,
     )
@@ -220,49 +192,10 @@ def _end_of_epoch(job: LanguageJob, config: Config, text: Text, per_epoch: int) 
     (valid,) = job.ranks.from_first(1, lambda: [perplexity(job.judged, text.valid, config.batch, config.window)])
     train = math.exp(min(job.total / per_epoch / config.window, 700.0))
     step, rate = (job.epoch + 1) * per_epoch, config.rate_at(job.epoch)
-    widths, towards = _widths(job), job.towards(config)
+    widths, towards = widths_of(job), job.towards(config)
     event = Epoch(job.epoch + 1, step, rate, train, valid, widths, job.alive or widths, job.seconds, **towards)
     job.valid.append(valid)
     job.spent += job.seconds
     job.epoch, job.window, job.total, job.seconds, job.mark = job.epoch + 1, 0, 0.0, 0.0, 0.0
     job.state = job.teacher_state = None
     return event
-
-
-def _finish(job: LanguageJob, config: Config, text: Text, run: Run) -> dict[str, Any]:
-    """Shrink, write the model, test it as the paper does: one stream, the state carried through the whole text."""
-    rows = streams(text.valid, config.batch).to(job.losses.device)
-    if job.sparsifier and (config.budget or job.average is not None):
-        job.compact()  # now: what is dead in training is not quite zero in the average
-    if not job.ranks.first:
-        return {}
-    model = job.judged.eval()
-    groups = job.sparsifier.groups if job.sparsifier else None
-    if config.best:
-        model = load_language_model(run.folder / BEST).to(job.losses.device).eval()
-        groups = leanrnn.discover(model, rows[: config.window], scope=config.scope) if config.sparse else None
-    if groups is not None:
-        with noted(run.notes):
-            small = leanrnn.shrink(model, groups, example=rows[: config.window])
-        assert isinstance(small, LanguageModel)
-        job.note_difference(_scores(model, rows, config), _scores(small, rows, config))
-        model = small
-    leanrnn.save(model, run.folder / "model.safetensors", about=job.about)
-    return {
-        "valid": perplexity(model, text.valid, config.batch, config.window),
-        "test": perplexity(model, text.test, 1, 1000, whole=True),
-        "test_in_batches": perplexity(model, text.test, config.batch, config.window),
-        "embedding": model.embedding.weight.size(1),
-        "widths": list(model.widths),
-        "weights": count_weights(model),
-        "seconds": round(job.spent, 1),
-        "difference": job.difference,
-        "valid_by_epoch": job.valid,
-        **({"used": used} if (used := job.towards(config).get("used")) else {}),
-        **({"valid_in_one": perplexity(model, text.valid, 1, 1000, whole=True)} if config.best else {}),
-    }
-
-
-def _widths(job: LanguageJob) -> dict[str, int]:
-    found = {"embedding": int(job.model.embedding.weight.size(1))}
-    return found | dict(zip(job.model.layer_names, job.model.widths, strict=True))

@@ -13,7 +13,8 @@ from leanrnn.deploy import Exported
 from leanrnn.groups import count_weights
 from leanrnn.lab.language import onnx, text
 from leanrnn.lab.language.config import Config
-from leanrnn.lab.language.loop import LONG_ENOUGH, train
+from leanrnn.lab.language.ends import LONG_ENOUGH
+from leanrnn.lab.language.loop import train
 from leanrnn.lab.language.model import LanguageModel, language_model, load_language_model
 from leanrnn.lab.language.text import Text
 from leanrnn.lab.wording import Wording
