@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -116,12 +116,11 @@ def in_torch(model: Stack | Detector) -> Callable[[], object]:
     return call
 
 
-def main() -> None:
+def main(parser: ArgumentParser, words: Sequence[str]) -> None:
     """Export, time in turns, print and write."""
-    parser = ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each model")
     parser.add_argument("--out", type=Path, default=RESULTS / "c_speed.json")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     hold_memory()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -145,7 +144,3 @@ def main() -> None:
     head = ["model", *(f"{key}, µs" for key in calls), "C: times as fast as onnxruntime", "in 8 bits"]
     print(table(head, rows))
     write(args.out, {"frames": FRAMES, "models": found})
-
-
-if __name__ == "__main__":
-    main()
