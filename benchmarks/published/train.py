@@ -38,7 +38,7 @@ POOL = 8_000  # readings to learn from
 BATCH = 16
 BUDGET = leanrnn.Budget(mult_adds="50%")
 FITTED = 24  # batches that the cut model is fitted to
-STEPS = 300
+STEPS = 1200
 RATE = 1e-3  # of Adam, to begin the search with; in training it goes down to zero in a line
 SEEDS = (1, 2, 3)
 CHANNELS = 40  # of a frame

@@ -116,7 +116,7 @@ def test_noise_has_no_ratio(capsys, monkeypatch):
     assert first["ratio"] is None and second["noisy"] and not first["noisy"]
     assert main(["measure", *command, *QUICK]) == 0
     out = capsys.readouterr().out
-    assert "other work was going on" in out and out.count(" noisy\n") == 1 and "2.00\n" not in out
+    assert "other work was\ngoing on" in out and out.count(" noisy\n") == 1 and "2.00\n" not in out
 
 
 def test_files_are_timed_at_the_lengths_of_the_users_example(capsys, monkeypatch):

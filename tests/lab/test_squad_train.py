@@ -203,7 +203,7 @@ def test_report_shows_six_widths_and_strips(capsys, data):
     facts = json.loads(capsys.readouterr().out)["runs"][0]
     assert len(facts["sizes"]) == 6 and facts["first_sizes"] == [12] * 6 and sum(facts["sizes"]) < 72
     page = Path("page.html").read_text()
-    for name in ("modelling1.fwd", "modelling2.bwd", "output.bwd"):
+    for name in ("modelling1.bwd", "modelling2.bwd", "output.bwd"):
         assert f"{name} from 12 to" in page and f"Norms of the groups of {name}: " in page
         assert f"{name.replace('.', ', ').capitalize()}, before the cut: " in page
     assert "F1 and exact match, evaluation by evaluation" in page and "has the best F1" in page

@@ -90,8 +90,9 @@ def test_without_a_sparsifier_the_model_computes_what_the_saved_one_does(number)
     fresh.load_state_dict(stored(small.state_dict()))
     assert again.widths == {name: len(kept) for name, kept in keep.items()}
     assert {id(p) for p in fresh.parameters()} == {id(p) for p in optimizer.param_groups[0]["params"]}
-    for a, b in zip(leaves(fresh(example)), leaves(small(example)), strict=True):
-        assert torch.equal(a, b)
+    with torch.no_grad():  # for training the two may take other steps, equal but for rounding
+        for a, b in zip(leaves(fresh(example)), leaves(small(example)), strict=True):
+            assert torch.equal(a, b)
 
 
 def leaves(result):
