@@ -102,7 +102,7 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-HEAD = ["framework", "versions", "weights", "killed and gone on with", "exported"]
+HEAD = ["framework", "versions", "weights", "killed and resumed", "exported"]
 
 
 def main(parser: ArgumentParser, words: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and a polite end from elsewhere: a training stops where it can be gone on with."""
+"""Ctrl-C and a polite end from elsewhere: a training stops where it can be resumed."""
 
 from __future__ import annotations
 

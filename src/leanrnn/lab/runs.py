@@ -1,4 +1,4 @@
-"""A run folder: settings, environment, metrics, checkpoints, and a lock. Whatever happens, it can be gone on with.
+"""A run folder: settings, environment, metrics, checkpoints, and a lock. Whatever happens, a run can be resumed.
 
 A checkpoint is a folder of its own that appears in one piece or not at all; the one before it is kept. ::
 

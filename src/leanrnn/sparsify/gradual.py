@@ -48,7 +48,7 @@ class Gradual(Way):
         try:
             self._limits = budget.limits(groups)
         except BudgetError:
-            # A training that is gone on with begins with a model that is smaller already; its state has the limits.
+            # A training that is resumed begins with a model that is smaller already; its state has the limits.
             if plan_of(groups.model) is None:
                 raise
 
