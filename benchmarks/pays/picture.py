@@ -47,7 +47,8 @@ class Scale(NamedTuple):
 
 def picture(points: Sequence[Point], titles: Mapping[str, str]) -> str:
     """Circles are arms without a teacher, diamonds those with one; a line joins the cases of an arm."""
-    tasks = list(dict.fromkeys(point.task for point in points))
+    tasks = list(dict.fromkeys(point.task for point in points if point.arm != "dense"))
+    points = [point for point in points if point.task in tasks]
     arms = [arm for arm in ("dense", *SHOWN) if any(point.arm == arm for point in points)]
     panels = [_panel(task, [p for p in points if p.task == task], i) for i, task in enumerate(tasks)]
     wide, under = max(1, len(tasks)) * (WIDE + GAP) + LEFT, TOP + HIGH + 52
