@@ -69,6 +69,7 @@ def rewritten(source: str, text: str) -> str:
         if name not in known:
             raise LookupError(f"{source} links to {match[2]}, which is not on the site")
         page, _, own = known[name].partition("#")
+        page = os.path.relpath(page, Path(known[source]).parent)
         return f"{match[1]}({page}{'#' * bool(anchor or own)}{anchor or own})"
 
     parts = FENCE.split(text)

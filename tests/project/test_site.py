@@ -20,6 +20,8 @@ def test_links_are_those_of_the_site():
     assert rewritten("README.md", "[a](docs/limits.md#x), [b](https://c.org)") == "[a](limits.md#x), [b](https://c.org)"
     assert rewritten("docs/index.md", "![a](scoreboard.svg) [b](../README.md)") == "![a](scoreboard.svg) [b](index.md)"
     assert rewritten("docs/index.md", "[a](../examples/tagger.py)") == "[a](examples.md#tagger)"
+    below = "docs/frameworks/lightning.md"
+    assert rewritten(below, "[a](../index.md#x) [b](accelerate.md)") == "[a](../overview.md#x) [b](accelerate.md)"
     assert rewritten("README.md", "```text\n[a](nothing.md)\n```") == "```text\n[a](nothing.md)\n```"
     with pytest.raises(LookupError, match=r"README\.md links to nothing\.md"):
         rewritten("README.md", "[a](nothing.md)")
