@@ -6,6 +6,7 @@ Two batches make a step (gradient accumulation). What an epoch has left over is 
 every step: after a step in which components go, all of them wrap the model again.
 """
 
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -91,6 +92,9 @@ def train(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    dist.init_process_group()  # NCCL where there are GPUs, gloo elsewhere
+    store, rank, world = next(dist.rendezvous("env://"))
+    # Names of their own for every restart: torchrun keeps the store, with addresses of processes that are dead.
+    store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    dist.init_process_group(store=store, rank=rank, world_size=world)  # NCCL where there are GPUs, gloo elsewhere
     train(Path(sys.argv[1]))
     dist.destroy_process_group()

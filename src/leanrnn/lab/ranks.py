@@ -145,7 +145,11 @@ def joined(device: str) -> Iterator[tuple[Ranks, str]]:
     elif device != "cpu":
         raise ConfigError(f"several processes cannot train on {device!r} together. Give --device cpu.")
     with _told_of_the_lost():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device != "cpu" else "gloo")
+        store, *_ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+        # Names of their own for every restart: torchrun keeps the store, with addresses of processes that are dead.
+        store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)  # type: ignore[attr-defined]
+        backend = "cpu:gloo,cuda:nccl" if device != "cpu" else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world)
         try:
             yield Ranks(rank, world), device
         finally:
